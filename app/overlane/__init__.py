@@ -1,8 +1,8 @@
 """Overlane: what every CUDA stream and SM partition was doing, and why it was not doing more.
 
-    >>> import overlane
-    >>> trace = overlane.open_trace("run.overlane")  # doctest: +SKIP
-    >>> trace.ops.groupby("engine").size()  # doctest: +SKIP
+>>> import overlane
+>>> trace = overlane.open_trace("run.overlane")  # doctest: +SKIP
+>>> trace.ops.groupby("engine").size()  # doctest: +SKIP
 """
 
 from __future__ import annotations

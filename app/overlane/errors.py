@@ -18,11 +18,11 @@ class OverlaneError(Exception):
 
 
 class TraceUnreadableError(OverlaneError):
-    """A file cannot be read as a trace: not one, empty, cut, damaged, not permitted, or of an unknown version."""
+    """A file cannot be read as a trace: no trace, empty, cut, damaged, not permitted, unknown version."""
 
 
 class TraceInvalidError(OverlaneError):
-    """Tables break the trace contract (`overlane_collect.schema`); a fault of a reader or of a hand-made trace."""
+    """Tables break the trace contract (`overlane_collect.schema`); a fault of a reader or of made-up data."""
 
 
 class NotInLibraryError(OverlaneError):

@@ -19,7 +19,9 @@ __all__ = ["empty_table", "null_array", "sort_order", "table_from_columns"]
 def null_array(dtype: pa.DataType, length: int) -> pa.Array:
     """Return an array of nulls that takes no memory of its own (its buffers are never-touched zero pages)."""
     if pa.types.is_dictionary(dtype):
-        return pa.DictionaryArray.from_arrays(null_array(dtype.index_type, length), pa.array([], dtype.value_type))
+        return pa.DictionaryArray.from_arrays(
+            null_array(dtype.index_type, length), pa.array([], dtype.value_type)
+        )
     if length == 0 or not pa.types.is_primitive(dtype):
         return pa.nulls(length, dtype)
     zeros = pa.py_buffer(mmap.mmap(-1, max(length * 8, 1)))
@@ -48,11 +50,13 @@ def _array(values: Any, dtype: pa.DataType, length: int) -> pa.Array:
     return values.cast(dtype)
 
 
-def sort_order(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def sort_order(
+    name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray]
+) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the permutation that brings rows into the table's canonical order.
 
     Args:
-        name: Table whose `sort` decides; ties keep their order, nulls come last.
+        name: Table whose `sort` decides; ties keep their order, null counts as the largest value.
         columns: The columns named by `sort`, equal lengths.
 
     Returns:
@@ -64,12 +68,13 @@ def sort_order(name: str, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> 
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_string(column.type):
-            _, ranks = np.unique(pc.fill_null(column, "").to_numpy(zero_copy_only=False).astype(str), return_inverse=True)
+            _, ranks = np.unique(
+                pc.fill_null(column, "").to_numpy(zero_copy_only=False).astype(str), return_inverse=True
+            )
             column = pa.array(ranks.astype(np.int64), mask=np.asarray(pc.is_null(column)))
         values = column.cast(pa.int64())
-        largest = np.iinfo(np.int64).max
-        array = pc.fill_null(values, largest).to_numpy(zero_copy_only=False)
-        keys.append(np.where(array == largest, largest, -array) if key.startswith("-") else array)
+        array = pc.fill_null(values, np.iinfo(np.int64).max).to_numpy(zero_copy_only=False)
+        keys.append(-array if key.startswith("-") else array)
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
 
@@ -78,7 +83,7 @@ def table_from_columns(name: str, columns: Mapping[str, Any], *, is_sorted: bool
 
     Args:
         name: Table name.
-        columns: Column name to NumPy array, Arrow array or list, equal lengths; columns that are left out become null.
+        columns: Column name to NumPy array, Arrow array or list, equal lengths; columns left out become null.
         is_sorted: The rows are in canonical order already.
 
     Returns:
@@ -90,7 +95,9 @@ def table_from_columns(name: str, columns: Mapping[str, Any], *, is_sorted: bool
     schema = arrow_schema(name)
     unknown = set(columns) - set(schema.names)
     if unknown:
-        raise TraceInvalidError(f"table {name} has no column {', '.join(sorted(unknown))}; known: {', '.join(schema.names)}")
+        raise TraceInvalidError(
+            f"table {name} has no column {', '.join(sorted(unknown))}; known: {', '.join(schema.names)}"
+        )
     lengths = {len(values) for values in columns.values() if values is not None}
     if len(lengths) > 1:
         raise TraceInvalidError(f"columns of table {name} differ in length: {sorted(lengths)}")
@@ -99,4 +106,10 @@ def table_from_columns(name: str, columns: Mapping[str, Any], *, is_sorted: bool
     table = pa.Table.from_arrays(arrays, schema=schema)
     if is_sorted or length < 2:
         return table
-    return table.take(pa.array(sort_order(name, {key.removeprefix("-"): table[key.removeprefix("-")] for key in TABLES[name].sort})))
+    return table.take(
+        pa.array(
+            sort_order(
+                name, {key.removeprefix("-"): table[key.removeprefix("-")] for key in TABLES[name].sort}
+            )
+        )
+    )

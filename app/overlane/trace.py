@@ -135,7 +135,9 @@ class Trace:
         if at >= high or rows[at] != row_id:
             return {}
         numbers = iter(stored["integers"][at].as_py())
-        text = _HOLE.sub(lambda m: str(next(numbers)) if m.group() == "#" else m.group(), stored["template"][at].as_py())
+        text = _HOLE.sub(
+            lambda m: str(next(numbers)) if m.group() == "#" else m.group(), stored["template"][at].as_py()
+        )
         values = json.loads(text)
         return values if isinstance(values, dict) else {"value": values}
 
@@ -158,5 +160,10 @@ class Trace:
 def _nullable_type(dtype: pa.DataType) -> Any:
     import pandas as pd  # noqa: PLC0415
 
-    nullable = {pa.int16(): pd.Int16Dtype(), pa.int32(): pd.Int32Dtype(), pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    nullable = {
+        pa.int16(): pd.Int16Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.int64(): pd.Int64Dtype(),
+        pa.bool_(): pd.BooleanDtype(),
+    }
     return nullable.get(dtype)

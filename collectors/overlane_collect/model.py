@@ -64,7 +64,8 @@ class Header:
     Attributes:
         format: Format that it was read from or written as, as in `kineto` or `overlane`.
         producer: Program that wrote the source, with its version where known.
-        origin_unix_ns: Wall-clock time of the trace's origin in ns since 1970, None when the source has only relative times.
+        origin_unix_ns: Wall-clock time of the trace's origin in ns since 1970, None when the source has only
+            relative times.
         command: Command line of the recorded program.
         driver_version: CUDA driver version as text.
         runtime_version: CUDA runtime version as text.
@@ -109,7 +110,9 @@ class Header:
             TypeError: A field is missing or not known to this version.
         """
         fields = dict(values)
-        fields["capabilities"] = {name: Capability(**item) for name, item in fields.get("capabilities", {}).items()}
+        fields["capabilities"] = {
+            name: Capability(**item) for name, item in fields.get("capabilities", {}).items()
+        }
         fields["integrity"] = tuple(IntegrityCheck(**item) for item in fields.get("integrity", ()))
         fields["clocks"] = tuple(ClockDomain(**item) for item in fields.get("clocks", ()))
         return cls(**fields)
