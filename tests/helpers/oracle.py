@@ -1,0 +1,277 @@
+"""A slow second opinion on a Kineto file, written apart from the code under test and sharing nothing with it.
+
+It walks the JSON with the standard library, keeps every stamp as an exact integer of nanoseconds made from
+the text, and measures a device by cutting its window at every stamp: between two neighbouring stamps the set of
+running operations does not change, so each piece is counted once for whatever runs in it. No union, no
+intersection and no merging is computed anywhere, which is how the code under test does it.
+
+Definitions (the design's words): intervals are half-open; the window of a device goes from the first start to
+the last end of its operations; busy is the time in which at least one operation runs, overlap of two engines the
+time in which both have one; exposed copy time is the time in which a copy runs and no compute does. Annotations
+projected onto the device repeat its time and are never counted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+__all__ = ["DeviceTruth", "FileTruth", "Op", "measure", "nanoseconds", "read_file", "read_text"]
+
+_END = object()
+"""Stands behind the last item of a list, since an item itself may be null."""
+
+COPY_ENGINES = ("copy_h2d", "copy_d2h", "copy_d2d", "copy_p2p")
+
+# Category as the file writes it (old files use capitals) -> table of the trace contract.
+TABLE_OF_CATEGORY = {
+    "kernel": "ops", "gpu_memcpy": "ops", "gpu_memset": "ops", "mtia_ccp_events": "ops",
+    "Kernel": "ops", "Memcpy": "ops", "Memset": "ops",
+    "cuda_runtime": "api_calls", "cuda_driver": "api_calls", "mtia_runtime": "api_calls",
+    "Runtime": "api_calls",
+    "cuda_sync": "syncs", "overhead": "overheads",
+}  # fmt: skip
+# Everything else that has a duration is a range: operators, annotations, their projections, Python, spans.
+
+
+@dataclass(frozen=True)
+class Op:
+    """One device operation: exact times from the file's origin, and what identifies it."""
+
+    start_ns: int
+    end_ns: int
+    device: int | None
+    stream: int | None
+    engine: str | None
+    name: str
+    correlation: int | None
+
+
+@dataclass
+class DeviceTruth:
+    """What one device did, in whole nanoseconds."""
+
+    window: tuple[int, int]
+    busy_ns: int
+    idle_ns: int
+    engine_busy_ns: dict[str | None, int]
+    engine_work_ns: dict[str | None, int]
+    engine_ops: dict[str | None, int]
+    overlap_ns: dict[tuple[str, str], int]
+    exposed_copy_ns: int
+    concurrency_ns: dict[int, int]
+
+
+@dataclass
+class FileTruth:
+    """What a Kineto file holds: its events, where each belongs, the exact times, and the devices' figures."""
+
+    events: int = 0
+    rank: int | None = None
+    origin_ns: int | None = None
+    base_ns: int = 0
+    fates: Counter[str] = field(default_factory=Counter)
+    ops: list[Op] = field(default_factory=list)
+    intervals: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> dict[int | None, DeviceTruth]:
+        """Figures by device id, measured anew on every access."""
+        by_device: dict[int | None, list[Op]] = {}
+        for op in self.ops:
+            by_device.setdefault(op.device, []).append(op)
+        return {
+            device: measure((op.start_ns, op.end_ns, op.engine) for op in ops)
+            for device, ops in by_device.items()
+        }
+
+
+def nanoseconds(stamp: Any) -> int:
+    """Return a microsecond stamp (int, Decimal or text) as exact nanoseconds.
+
+    Raises:
+        ValueError: The stamp has digits below the nanosecond, which no whole number can hold.
+    """
+    scaled = Decimal(str(stamp)).scaleb(3)
+    whole = int(scaled)
+    if whole != scaled:
+        raise ValueError(f"{stamp} is not a whole number of nanoseconds")
+    return whole
+
+
+def measure(intervals: Iterable[tuple[int, int, str | None]]) -> DeviceTruth:
+    """Return the figures of one device from (start, end, engine), by pieces between neighbouring stamps."""
+    rows = list(intervals)
+    changes: dict[int, Counter[str | None]] = {}
+    for start, end, engine in rows:
+        changes.setdefault(start, Counter())
+        changes.setdefault(end, Counter())
+        changes[start][engine] += 1
+        changes[end][engine] -= 1
+    stamps = sorted(changes)
+    engines = {engine for _, _, engine in rows}
+    truth = DeviceTruth(
+        window=(stamps[0], stamps[-1]),
+        busy_ns=0,
+        idle_ns=0,
+        engine_busy_ns=dict.fromkeys(engines, 0),
+        engine_work_ns={e: sum(b - a for a, b, engine in rows if engine == e) for e in engines},
+        engine_ops={e: sum(1 for *_, engine in rows if engine == e) for e in engines},
+        overlap_ns=dict.fromkeys(combinations(sorted(e for e in engines if e is not None), 2), 0),
+        exposed_copy_ns=0,
+        concurrency_ns={},
+    )
+    running: Counter[str | None] = Counter()
+    for here, there in pairwise(stamps):
+        running.update(changes[here])
+        _count_piece(truth, {e: n for e, n in running.items() if n}, there - here)
+    return truth
+
+
+def _count_piece(truth: DeviceTruth, running: Mapping[str | None, int], length: int) -> None:
+    open_operations = sum(running.values())
+    truth.concurrency_ns[open_operations] = truth.concurrency_ns.get(open_operations, 0) + length
+    if not open_operations:
+        truth.idle_ns += length
+        return
+    truth.busy_ns += length
+    for engine in running:
+        truth.engine_busy_ns[engine] += length
+    for pair in combinations(sorted(e for e in running if e is not None), 2):
+        truth.overlap_ns[pair] += length
+    if "compute" not in running and any(engine in COPY_ENGINES for engine in running):
+        truth.exposed_copy_ns += length
+
+
+def read_file(path: Path) -> FileTruth:
+    """Return the truth about a Kineto file, gzipped or not."""
+    raw = path.read_bytes()
+    if raw[:2] == b"\x1f\x8b":
+        raw = gzip.decompress(raw)
+    return read_text(raw.decode())
+
+
+def read_text(text: str) -> FileTruth:
+    """Return the truth about Kineto JSON text: an object with `traceEvents`, or a bare list of events."""
+    truth = FileTruth()
+    rows: dict[str, list[tuple[int, int, str]]] = {}
+    ops: list[tuple[int, int, dict[str, Any]]] = []
+    for key, value in _walk(text):
+        if key == "distributedInfo":
+            truth.rank = value.get("rank")
+        elif key == "baseTimeNanoseconds":
+            truth.base_ns = int(value)
+        elif key is None:
+            truth.events += 1
+            table = _fate(value)
+            truth.fates[table] += 1
+            if table in {"metadata", "flow", "empty", "other"}:
+                continue
+            start = nanoseconds(value["ts"])
+            end = start + nanoseconds(value.get("dur", 0))
+            rows.setdefault(table, []).append((start, end, str(value.get("name", ""))))
+            if table == "ops":
+                ops.append((start, end, value))
+    if rows:
+        truth.origin_ns = min(start for table in rows.values() for start, _, _ in table)
+    origin = truth.origin_ns or 0
+    truth.intervals = {
+        name: sorted((a - origin, b - origin, n) for a, b, n in table) for name, table in rows.items()
+    }
+    truth.ops = [_operation(a - origin, b - origin, event) for a, b, event in ops]
+    return truth
+
+
+def _fate(event: Mapping[str, Any]) -> str:
+    phase = event.get("ph")
+    if phase == "X":
+        return TABLE_OF_CATEGORY.get(event.get("cat", ""), "ranges")
+    known = {
+        "M": "metadata",
+        "s": "flow",
+        "t": "flow",
+        "f": "flow",
+        "i": "instants",
+        "I": "instants",
+        "C": "counters",
+    }
+    return "empty" if not event else known.get(str(phase), "other")
+
+
+def _operation(start: int, end: int, event: Mapping[str, Any]) -> Op:
+    args = event.get("args", {})
+    pid = event.get("pid")
+    # A device row's process is its device; rows of other accelerators say it nowhere else.
+    device = args.get("device", pid if isinstance(pid, int) else None)
+    stream = args.get("stream")
+    return Op(
+        start, end, None if device is None else int(device), None if stream is None else int(stream),
+        _engine(event["cat"].lower().removeprefix("gpu_"), event["name"]), event["name"],
+        args.get("correlation"),
+    )  # fmt: skip
+
+
+def _engine(category: str, name: str) -> str | None:
+    if category == "kernel":
+        return "compute"
+    if category == "memset":
+        return "memset"
+    if category == "memcpy":
+        for words, engine in (
+            ("HtoD", "copy_h2d"),
+            ("DtoH", "copy_d2h"),
+            ("DtoD", "copy_d2d"),
+            ("PtoP", "copy_p2p"),
+        ):
+            if words in name:
+                return engine
+    return None
+
+
+def _walk(text: str) -> Iterator[tuple[str | None, Any]]:
+    """Yield (top-level key, value) for every key but the events, and (None, event) for every event."""
+    decoder = json.JSONDecoder(parse_float=Decimal)
+    at = _skip(text, 0)
+    if text[at] == "[":
+        yield from ((None, event) for event, _ in _items(decoder, text, at) if event is not _END)
+        return
+    at = _skip(text, at + 1)
+    while text[at] != "}":
+        key, at = decoder.raw_decode(text, at)
+        at = _skip(text, _skip(text, at) + 1)
+        if key == "traceEvents":
+            for event, end in _items(decoder, text, at):
+                at = end
+                if event is not _END:
+                    yield None, event
+        else:
+            value, at = decoder.raw_decode(text, at)
+            yield key, value
+        at = _skip(text, at)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+def _items(decoder: json.JSONDecoder, text: str, at: int) -> Iterator[tuple[Any, int]]:
+    """Yield (item, position after it) of the list at `at`, then (_END, position after the list)."""
+    at = _skip(text, at + 1)
+    while text[at] != "]":
+        item, at = decoder.raw_decode(text, at)
+        yield item, at
+        at = _skip(text, at)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    yield _END, at + 1
+
+
+def _skip(text: str, at: int) -> int:
+    while text[at] in " \t\r\n":
+        at += 1
+    return at
