@@ -1,7 +1,7 @@
 """One measured job in a fresh process: `python worker.py JOB ARGUMENTS`; prints one JSON object.
 
-Started by `measure.run_worker`, which watches its memory from outside. Imports lie in the jobs: the peers' jobs
-run in environments that have no Overlane, and when a job imports something is part of what it measures.
+Started by `measure.run_worker`, which watches its memory from outside. Imports lie in the jobs: peers run
+in environments that have no Overlane, and when a job imports something is part of what it measures.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def load_hta(path: str) -> dict[str, Any]:
     import logging  # noqa: PLC0415
 
     logging.disable(logging.CRITICAL)
-    from hta.common.trace_parser import parse_trace_dataframe  # noqa: PLC0415
+    from hta.common.trace import parse_trace_file  # noqa: PLC0415
 
     started = time.perf_counter()
-    _, frame, _ = parse_trace_dataframe(path)
+    _, frame, _ = parse_trace_file(path)
     return {"seconds": time.perf_counter() - started, "rows": len(frame)}
 
 
