@@ -105,8 +105,8 @@ def test_stamp_below_a_nanosecond_is_refused():
 FIVE_EVENTS = """
 {"schemaVersion": 1, "distributedInfo": {"rank": 3}, "deviceProperties": [{"id": 1}], "traceEvents": [
   {"ph": "M", "name": "process_name", "pid": 1, "tid": 0, "ts": 0, "args": {"name": "python"}},
-  {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9, "ts": 1718293847561234.001,
-   "dur": 0.5, "args": {"correlation": 7}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9,
+   "ts": 1718293847561234.001, "dur": 0.5, "args": {"correlation": 7}},
   {"ph": "s", "id": 7, "pid": 9, "tid": 9, "ts": 1718293847561234.001, "cat": "ac2g", "name": "ac2g"},
   {"ph": "X", "cat": "kernel", "name": "k", "pid": 1, "tid": 7, "ts": 1718293847561236.000, "dur": 1.250,
    "args": {"device": 1, "stream": 7, "correlation": 7}},

@@ -1,14 +1,14 @@
 """A slow second opinion on a Kineto file, written apart from the code under test and sharing nothing with it.
 
 It walks the JSON with the standard library, keeps every stamp as an exact integer of nanoseconds made from
-the text, and measures a device by cutting its window at every stamp: between two neighbouring stamps the set of
-running operations does not change, so each piece is counted once for whatever runs in it. No union, no
+the text, and measures a device by cutting its window at every stamp: between two neighbouring stamps the set
+of running operations does not change, so each piece is counted once for whatever runs in it. No union, no
 intersection and no merging is computed anywhere, which is how the code under test does it.
 
-Definitions (the design's words): intervals are half-open; the window of a device goes from the first start to
-the last end of its operations; busy is the time in which at least one operation runs, overlap of two engines the
-time in which both have one; exposed copy time is the time in which a copy runs and no compute does. Annotations
-projected onto the device repeat its time and are never counted.
+Definitions (the design's words): intervals are half-open; the window of a device goes from the first start
+to the last end of its operations; busy is the time in which at least one operation runs, overlap of two
+engines the time in which both have one; exposed copy time is the time in which a copy runs and no compute
+does. Annotations projected onto the device repeat its time and are never counted.
 """
 
 from __future__ import annotations
