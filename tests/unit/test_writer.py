@@ -1,0 +1,326 @@
+"""The `.overlane` file: read back equal, refused when anything differs, never half-written."""
+
+import errno
+import hashlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from overlane.tables import empty_table, table_from_columns
+from overlane_collect import writer
+from overlane_collect.errors import TraceFileError
+from overlane_collect.model import Capability, ClockDomain, Header, IntegrityCheck
+from overlane_collect.schema import SCHEMA_VERSION, TABLES
+
+HEADER = Header(
+    format="overlane",
+    producer="hand",
+    origin_unix_ns=1_718_293_847_561_234_567,
+    dropped={"flow": 3},
+    capabilities={"launch_times": Capability(True, "Every kernel has its call.")},
+    integrity=(IntegrityCheck("dropped", "warning", 3, "Three records were dropped."),),
+    clocks=(ClockDomain("cupti", 0, 40),),
+    extra={"ärger": ["ü", 1.5, None]},
+)
+
+
+def small_tables():
+    """Unsorted ids, unknown ends, triples (grid) and lists of other lengths (block), text with markup."""
+    ops = table_from_columns(
+        "ops",
+        {
+            "stream_id": [7, 7, None, 20],
+            "kind": ["kernel", "memcpy", "other", "graph"],
+            "name": ["a<1>", "copy", "", "a<1>"],
+            "start_ns": [0, 10, 10, 4_000_000_000_000],
+            "end_ns": [5, 10, None, 4_000_000_000_001],
+            "grid": [[1, 2, 3], None, None, [4, 5, 6]],
+            "block": [[1, 2], None, [], [2**31 - 1]],
+        },
+    )
+    attributes = table_from_columns(
+        "attributes",
+        {
+            "table": ["ops", "ops"],
+            "row_id": [0, 3],
+            "template": ['{"a":#}', "{}"],
+            "integers": [[2**62, -1], []],
+        },
+    )
+    return {"ops": ops, "attributes": attributes, "streams": empty_table("streams")}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "small.overlane"
+    writer.write_trace(path, HEADER, small_tables())
+    return path
+
+
+def test_what_was_written_comes_back_equal(file):
+    header, tables = writer.read_members(file)
+    written = small_tables()
+    assert header == HEADER
+    assert set(tables) == {"ops", "attributes"}  # empty tables are left out
+    for name, table in tables.items():
+        assert table.equals(written[name])
+        assert table.schema == written[name].schema
+        table.validate(full=True)
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_every_table_keeps_every_type_and_null(tmp_path, name):
+    samples = {
+        "bool": [True, False, None],
+        "int16": [0, -(2**15), None],
+        "int32": [2**31 - 1, -(2**31), None],
+        "int64": [2**63 - 1, -(2**63), None],
+        "float64": [0.1, -1e300, None],
+        "string": ["x", "ö\x00", None],
+        "list<int32>": [[1, 2, 3], [4, 5, 6], None],
+        "list<int64>": [[2**62], [], None],
+    }
+    schema = empty_table(name).schema
+    columns = []
+    for spec, field in zip(TABLES[name].columns, schema, strict=True):
+        values = list(samples[spec.dtype])
+        if spec.null is None:
+            values[2] = values[0]
+        plain = pa.array(values, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+        columns.append(plain.cast(field.type) if pa.types.is_dictionary(field.type) else plain)
+    table = pa.Table.from_arrays(columns, schema=schema)
+    writer.write_trace(tmp_path / "t.overlane", Header("x"), {name: table})
+    _, tables = writer.read_members(tmp_path / "t.overlane")
+    assert tables[name].to_pylist() == table.to_pylist()
+    assert tables[name].schema == schema
+
+
+def test_several_row_groups_come_back_as_one_table(tmp_path, monkeypatch):
+    monkeypatch.setattr("overlane_collect._members.ROW_GROUP_ROWS", 2)
+    writer.write_trace(tmp_path / "t.overlane", HEADER, small_tables())
+    _, tables = writer.read_members(tmp_path / "t.overlane")
+    assert tables["ops"].to_pylist() == small_tables()["ops"].to_pylist()
+    assert tables["ops"]["name"].num_chunks == 1
+
+
+def test_sliced_and_chunked_tables_are_written_right(tmp_path):
+    whole = small_tables()["ops"]
+    table = pa.concat_tables([whole.slice(0, 1), whole.slice(2, 2)])
+    writer.write_trace(tmp_path / "t.overlane", HEADER, {"ops": table})
+    _, tables = writer.read_members(tmp_path / "t.overlane")
+    assert tables["ops"].to_pylist() == table.to_pylist()
+
+
+def test_any_zip_and_parquet_tool_can_open_it(file):
+    with zipfile.ZipFile(file) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == ["meta.json", "ops.parquet", "attributes.parquet"]
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+        meta = json.loads(archive.read("meta.json"))
+        assert (meta["format"], meta["version"]) == ("overlane", SCHEMA_VERSION)
+        assert meta["tables"]["ops"]["rows"] == 4
+        stored = pq.read_table(pa.BufferReader(archive.read("ops.parquet")))
+        assert stored["name"].to_pylist() == ["a<1>", "copy", "", "a<1>"]
+        assert stored["grid_x"].to_pylist() == [1, None, None, 4]
+
+
+def test_equal_traces_give_equal_files(file, tmp_path):
+    writer.write_trace(tmp_path / "again.overlane", HEADER, small_tables())
+    assert (tmp_path / "again.overlane").read_bytes() == file.read_bytes()
+
+
+def test_every_flipped_byte_is_refused(file, tmp_path):
+    data = bytearray(file.read_bytes())
+    damaged = tmp_path / "damaged.overlane"
+    accepted = []
+    for position in range(len(data)):
+        data[position] ^= 1 << (position % 8)
+        damaged.write_bytes(data)
+        try:
+            writer.read_members(damaged)
+        except TraceFileError:
+            pass
+        else:
+            accepted.append(position)
+        data[position] ^= 1 << (position % 8)
+    assert accepted == []
+
+
+def test_every_cut_and_every_addition_is_refused(file, tmp_path):
+    data = file.read_bytes()
+    changed = tmp_path / "changed.overlane"
+    for keep in range(0, len(data), 7):
+        changed.write_bytes(data[:keep])
+        with pytest.raises(TraceFileError, match=r"cut or damaged|not an \.overlane"):
+            writer.read_members(changed)
+    for addition in (data + b"\0", b"\0" + data, data + data):
+        changed.write_bytes(addition)
+        with pytest.raises(TraceFileError):
+            writer.read_members(changed)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "not an .overlane file"),
+        (b'{"traceEvents": []}' * 10, "not an .overlane file"),
+        (b"PK\x03\x04" + b"\0" * 100, "not an .overlane file"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, content, sentence):
+    path = tmp_path / "other.overlane"
+    path.write_bytes(content)
+    with pytest.raises(TraceFileError, match=sentence):
+        writer.read_members(path)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path):
+    with pytest.raises(TraceFileError, match="No such file"):
+        writer.read_members(tmp_path / "none.overlane")
+    with pytest.raises(TraceFileError, match="Is a directory"):
+        writer.read_members(tmp_path)
+
+
+def test_another_version_is_named_and_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer, "SCHEMA_VERSION", 7)
+    writer.write_trace(tmp_path / "t.overlane", HEADER, small_tables())
+    monkeypatch.undo()
+    with pytest.raises(TraceFileError, match=r"is of version 7 and this Overlane reads version 1; .*update"):
+        writer.read_members(tmp_path / "t.overlane")
+
+
+def sealed(path, meta, members):
+    """Write a file with a valid seal around a hostile content."""
+    with path.open("w+b") as file:
+        writer._write_archive(file, json.dumps(meta).encode(), {n: memoryview(d) for n, d in members.items()})
+    return path
+
+
+def hostile_meta(data, **entry):
+    listed = {"rows": 4, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), **entry}
+    return {
+        "format": "overlane",
+        "version": SCHEMA_VERSION,
+        "header": HEADER.to_json(),
+        "tables": {"ops": listed},
+    }
+
+
+def parquet(table):
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "entry", "sentence"),
+    [
+        (b"no parquet at all", {}, "cannot be decoded"),
+        (parquet(pa.table({"name": ["a"] * 3})), {}, "holds 3 rows where 4 are announced"),
+        (parquet(pa.table({"name": ["a"] * 4})), {}, "missing"),
+        (parquet(pa.table({"evil": [1] * 4})), {}, "missing|unknown"),
+        (parquet(pa.table({f"c{i}": [1] * 4 for i in range(200)})), {}, "more than the contract"),
+        (parquet(pa.table({"x": [1] * 4})), {"rows": 2**62}, "announced"),
+        (parquet(pa.table({"x": [1] * 4})), {"bytes": 2**62}, "cut or damaged"),
+        (parquet(pa.table({"x": [1] * 4})), {"bytes": -1}, "cut or damaged"),
+        (parquet(pa.table({"x": [1] * 4})), {"sha256": "0" * 64}, "damaged"),
+    ],
+)
+def test_hostile_tables_are_refused(tmp_path, data, entry, sentence):
+    meta = hostile_meta(data, **entry)
+    with pytest.raises(TraceFileError, match=sentence):
+        writer.read_members(sealed(tmp_path / "t.overlane", meta, {"ops": data}))
+
+
+def test_member_names_are_never_paths(tmp_path):
+    meta = hostile_meta(b"x")
+    meta["tables"] = {"../../etc/passwd": meta["tables"]["ops"]}
+    path = sealed(tmp_path / "t.overlane", {**meta, "tables": {}}, {"ops": b"x"})
+    data = path.read_bytes()
+    with pytest.raises(TraceFileError):
+        writer.read_members(path)  # a member that the list of tables does not name
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match="unknown table"), path.open("rb") as file:
+        writer._payload_offsets(file.fileno(), 0, {"../../etc/passwd": 1})
+
+
+def test_a_bomb_is_refused_before_memory_is_taken(tmp_path):
+    """A billion rows that compress to nothing."""
+    rows = 200_000_000
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        pa.table({"rank": pa.nulls(rows, pa.int32())}), sink, compression="zstd", row_group_size=rows
+    )
+    data = sink.getvalue().to_pybytes()
+    assert len(data) < 1 << 20
+    with pytest.raises(TraceFileError, match=r"would need [\d.]+ GB of memory"):
+        writer.read_members(sealed(tmp_path / "t.overlane", hostile_meta(data, rows=rows), {"ops": data}))
+
+
+def test_a_huge_announced_header_is_refused(file):
+    data = bytearray(file.read_bytes())
+    data[22:26] = struct.pack("<L", 0xFFFFFFF0)
+    file.write_bytes(data)
+    with pytest.raises(TraceFileError, match="cut or damaged"):
+        writer.read_members(file)
+
+
+def test_deeply_nested_json_is_refused(tmp_path):
+    path = tmp_path / "t.overlane"
+    with path.open("w+b") as file:
+        writer._write_archive(file, b"[" * 200_000, {})
+    with pytest.raises(TraceFileError, match="cut or damaged"):
+        writer.read_members(path)
+
+
+def test_a_full_disk_leaves_nothing_and_keeps_the_old_file(file, monkeypatch):
+    before = file.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(TraceFileError, match="No space left on device; free some space"):
+        writer.write_trace(file, Header("other"), small_tables())
+    assert file.read_bytes() == before
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_full_disk_of_the_system_is_one_sentence():
+    with pytest.raises(TraceFileError, match="could not be written"):
+        writer.write_trace("/dev/full/t.overlane", HEADER, small_tables())
+
+
+def test_the_file_takes_the_usual_permissions(file):
+    mask = os.umask(0)
+    os.umask(mask)
+    assert file.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+def test_tables_that_break_the_contract_are_refused(tmp_path):
+    path = tmp_path / "t.overlane"
+    with pytest.raises(TraceFileError, match="no table is called opps"):
+        writer.write_trace(path, HEADER, {"opps": small_tables()["ops"]})
+    with pytest.raises(TraceFileError, match="not those of the trace contract"):
+        writer.write_trace(path, HEADER, {"ops": small_tables()["attributes"]})
+    with pytest.raises(TraceFileError, match="not plain JSON"):
+        writer.write_trace(path, Header("x", extra={"a": float("nan")}), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_and_writing_load_no_pandas(file):
+    code = (
+        "import sys; from overlane_collect import writer\n"
+        f"header, tables = writer.read_members({str(file)!r})\n"
+        f"writer.write_trace({str(file)!r}, header, tables)\n"
+        "print([m for m in ('pandas', 'dash', 'cuda', 'cupti') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
