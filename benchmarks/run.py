@@ -28,7 +28,7 @@ MODULES = {
     "load": "load",
     "open": "opening",
     "viewport": "viewport",
-    "file": "trace_file",
+    "file": "native_file",
     "engines": "engines",
     "browser": "browser",
 }

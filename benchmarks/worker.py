@@ -18,6 +18,7 @@ def load_overlane(path: str, warm_up: str) -> dict[str, Any]:
     """Read a trace with Overlane; a small one first, which loads the compiled code."""
     begin = time.perf_counter()
     import numpy as np  # noqa: PLC0415
+
     from overlane.readers import open_trace  # noqa: PLC0415
 
     open_trace(Path(warm_up))
@@ -74,16 +75,16 @@ def load_hta(path: str) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - started, "rows": len(frame)}
 
 
-def open_cached(path: str, folder: str, rank_index: str) -> dict[str, Any]:
+def open_cached(path: str, folder: str) -> dict[str, Any]:
     """Open a trace through the cache and answer one viewport over its whole span, as the server does."""
     begin = time.perf_counter()
     from overlane.cache import TraceCache  # noqa: PLC0415
+
     from overlane.timeline import encode_tile  # noqa: PLC0415
 
     imported = time.perf_counter()
     opened = TraceCache(Path(folder)).open(Path(path))
-    rank = opened.trace.ranks[int(rank_index)]
-    timeline = opened.timeline(rank)
+    timeline = opened.timeline(opened.trace.ranks[0])
     answer = encode_tile(timeline.tile(0, opened.trace.span_ns, 1400, None))
     done = time.perf_counter()
     return {
@@ -97,6 +98,7 @@ def open_cached(path: str, folder: str, rank_index: str) -> dict[str, Any]:
 def engine_report(path: str) -> dict[str, Any]:
     """Compute engines and overlaps of a trace; a microsecond of it first, which loads the compiled code."""
     from overlane.analysis.engines import engine_report as report  # noqa: PLC0415
+
     from overlane.readers import open_trace  # noqa: PLC0415
 
     trace = open_trace(Path(path))
@@ -113,9 +115,8 @@ def engine_report(path: str) -> dict[str, Any]:
 def write_file(source: str, target: str) -> dict[str, Any]:
     """Read a trace and write it as `.overlane`; only the writing is timed."""
     from overlane.readers import open_trace  # noqa: PLC0415
-    from overlane_collect.writer import write_trace  # noqa: PLC0415
-
     from overlane_collect.schema import TABLES  # noqa: PLC0415
+    from overlane_collect.writer import write_trace  # noqa: PLC0415
 
     trace = open_trace(Path(source))
     tables = {name: trace.table(name) for name in TABLES}
