@@ -15,6 +15,7 @@ from overlane_collect.errors import TraceFileError
 from overlane_collect.schema import TABLES, ColumnSpec, arrow_schema
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
 
 __all__ = ["decode_table", "encode_table"]
@@ -146,7 +147,76 @@ def _stored_columns(spec: ColumnSpec, column: pa.ChunkedArray) -> list[tuple[str
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
     if (lengths["min"], lengths["max"]) != (len(TRIPLE), len(TRIPLE)) or pc.list_flatten(column).null_count:
         return [(spec.name, column)]
-    return [(spec.name + axis, pc.list_element(column, index)) for index, axis in enumerate(TRIPLE)]
+    return [
+        (spec.name + axis, values) for axis, values in zip(TRIPLE, _axes(_one_array(column)), strict=True)
+    ]
+
+
+def _axes(triples: pa.ListArray) -> list[pa.Array]:
+    """Split a list column of three items per row into three columns with the same nulls."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    items = triples.flatten()  # of the known rows only
+    values = _numbers(items).reshape(-1, len(TRIPLE))
+    bitmap = None
+    if triples.null_count:
+        is_known = _is_known(triples)
+        bitmap = pa.py_buffer(np.packbits(is_known, bitorder="little"))
+        spread = np.zeros((len(triples), len(TRIPLE)), np.int32)
+        spread[is_known] = values
+        values = spread
+    buffers = [pa.py_buffer(np.ascontiguousarray(values[:, axis])) for axis in range(len(TRIPLE))]
+    return [pa.Array.from_buffers(items.type, len(triples), [bitmap, b], triples.null_count) for b in buffers]
+
+
+def _triples(axes: list[pa.ChunkedArray], dtype: pa.DataType) -> pa.Array:
+    """Join three columns into a list column; the inverse of `_axes`."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    columns = [_one_array(axis.cast(dtype.value_type)) for axis in axes]
+    rows, nulls = len(columns[0]), columns[0].null_count
+    if any(c.null_count != nulls for c in columns):
+        raise ValueError("the axes of a triple differ in their nulls")
+    is_known = _is_known(columns[0])
+    values = np.stack([_numbers(c) for c in columns], axis=1)
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(is_known * np.int32(len(TRIPLE)), out=offsets[1:])
+    kept = values[is_known].reshape(-1) if nulls else values.reshape(-1)
+    items = pa.Array.from_buffers(dtype.value_type, len(kept), [None, pa.py_buffer(kept)])
+    bitmap = pa.py_buffer(np.packbits(is_known, bitorder="little")) if nulls else None
+    return pa.Array.from_buffers(dtype, rows, [bitmap, pa.py_buffer(offsets)], nulls, 0, [items])
+
+
+# The next three work on Arrow's buffers: to_numpy() and pa.array() import pandas where it is installed.
+
+
+def _one_array(column: pa.ChunkedArray) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _numbers(array: pa.Array) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Return the int32 values of an array, shape (n,); those of null rows mean nothing."""
+    import numpy as np  # noqa: PLC0415
+
+    data = array.buffers()[1]
+    if data is None:
+        return np.zeros(len(array), np.int32)
+    return np.frombuffer(data, np.int32)[array.offset : array.offset + len(array)]
+
+
+def _is_known(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which rows are not null, shape (n,)."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    flags = pc.cast(array.is_valid(), pa.uint8())
+    return np.frombuffer(flags.buffers()[1], np.uint8)[flags.offset : flags.offset + len(array)].astype(bool)
 
 
 def _contract_column(spec: ColumnSpec, dtype: pa.DataType, stored: pa.Table, nulls: _NullColumns) -> Any:
@@ -159,33 +229,6 @@ def _contract_column(spec: ColumnSpec, dtype: pa.DataType, stored: pa.Table, nul
     if spec.null is None:
         raise TraceFileError(f"column {spec.name} is missing")
     return nulls.column(dtype)
-
-
-def _triples(axes: list[pa.ChunkedArray], dtype: pa.DataType) -> pa.Array:
-    """Join three columns into a list column; a row is null where its first axis is."""
-    import numpy as np  # noqa: PLC0415
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    columns = [axis.cast(dtype.value_type).combine_chunks() for axis in axes]
-    columns = [c if isinstance(c, pa.Array) else pa.concat_arrays(c.chunks) for c in columns]
-    nulls = columns[0].null_count
-    if any(c.null_count != nulls for c in columns):
-        raise ValueError("the axes of a triple differ in their nulls")
-    # Buffers instead of to_numpy() and pa.array(), which import pandas.
-    rows = len(columns[0])
-    is_known = np.frombuffer(pc.cast(columns[0].is_valid(), pa.uint8()).buffers()[1], np.uint8)[:rows].astype(
-        bool
-    )
-    values = np.stack(
-        [np.frombuffer(c.buffers()[1], np.int32)[c.offset : c.offset + rows] for c in columns], axis=1
-    )
-    offsets = np.zeros(rows + 1, np.int32)
-    np.cumsum(is_known * np.int32(len(TRIPLE)), out=offsets[1:])
-    kept = values[is_known].reshape(-1) if nulls else values.reshape(-1)
-    items = pa.Array.from_buffers(dtype.value_type, len(kept), [None, pa.py_buffer(kept)])
-    bitmap = pa.py_buffer(np.packbits(is_known, bitorder="little")) if nulls else None
-    return pa.Array.from_buffers(dtype, rows, [bitmap, pa.py_buffer(offsets)], nulls, 0, [items])
 
 
 class _NullColumns:
