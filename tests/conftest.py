@@ -1,0 +1,60 @@
+"""Fixtures that all tests share: samples, the corpus of real files, and a cache that is nobody's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from helpers import corpus
+from overlane.samples import sample_paths
+
+
+@pytest.fixture(scope="session", autouse=True)
+def overlane_cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Point OVERLANE_CACHE_DIR at a folder of this session, so that no test meets a user's cache."""
+    folder = tmp_path_factory.mktemp("overlane-cache")
+    before = os.environ.get("OVERLANE_CACHE_DIR")
+    os.environ["OVERLANE_CACHE_DIR"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["OVERLANE_CACHE_DIR"]
+    else:
+        os.environ["OVERLANE_CACHE_DIR"] = before
+
+
+@pytest.fixture(scope="session")
+def samples() -> dict[str, Path]:
+    """Return the bundled traces by file name."""
+    return {path.name: path for path in sample_paths()}
+
+
+@pytest.fixture(scope="session")
+def sample_manifest() -> list[dict[str, object]]:
+    """Return the entries of the samples' manifest."""
+    return list(json.loads((sample_paths()[0].parent / "MANIFEST.json").read_text("utf-8"))["traces"])
+
+
+@pytest.fixture(scope="session")
+def corpus_folder() -> Path:
+    """Return the folder of real files, or skip."""
+    folder = corpus.folder()
+    if folder is None:
+        pytest.skip(corpus.WHY_SKIPPED)
+    return folder
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say how much of the corpus was checked."""
+    tally = config.stash.get(corpus.TALLY, None)
+    if tally is not None and tally.checked:
+        terminalreporter.write_line(tally.sentence())
+
+
+@pytest.fixture(scope="session")
+def corpus_tally(pytestconfig: pytest.Config) -> corpus.Tally:
+    """Return the session's count of checked files."""
+    return pytestconfig.stash.setdefault(corpus.TALLY, corpus.Tally(listed=len(corpus.paths())))
