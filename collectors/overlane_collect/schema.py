@@ -94,6 +94,7 @@ class TableSpec:
         raise KeyError(name)
 
 
+# fmt: off - the contract reads as a table: one column a line
 _START = ColumnSpec("start_ns", "int64", "ns", None, "First nanosecond of the interval.")
 _END = ColumnSpec(
     "end_ns", "int64", "ns", "not finished when the recording ended", "First nanosecond after the interval."
@@ -130,12 +131,14 @@ _EXTERNAL = ColumnSpec(
     "Correlation id that a framework pushed: joins operations and calls to framework operators.",
 )
 _NAME = ColumnSpec("name", "string", "", None, "Readable (demangled) name.")
+# fmt: on
 
 
 def _c(name: str, dtype: Dtype, unit: str, null: str | None, doc: str) -> ColumnSpec:
     return ColumnSpec(name, dtype, unit, null, doc)
 
 
+# fmt: off - the contract reads as a table: one column a line
 _TABLES = (
     TableSpec(
         "ops",
@@ -612,6 +615,7 @@ _TABLES = (
         ),
     ),
 )
+# fmt: on
 
 TABLES: dict[str, TableSpec] = {table.name: table for table in _TABLES}
 """All tables by name, in the order of the reference page."""
