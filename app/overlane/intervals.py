@@ -181,7 +181,7 @@ def _sorted(intervals: Intervals) -> Intervals:
     return start[order], end[order]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _union(start: Times, end: Times, out_start: Times, out_end: Times) -> int:
     count = 0
     for i in range(len(start)):
@@ -196,7 +196,7 @@ def _union(start: Times, end: Times, out_start: Times, out_end: Times) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _intersect(  # noqa: PLR0917 - arrays in, arrays out
     a_start: Times, a_end: Times, b_start: Times, b_end: Times, out_start: Times, out_end: Times
 ) -> int:
@@ -215,7 +215,7 @@ def _intersect(  # noqa: PLR0917 - arrays in, arrays out
     return count
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def _concurrency(start: Times, end: Times, low: int, high: int, levels: Times) -> None:
     # Starts and ends sorted apart: how many are open depends on their merged order only, not on which end
     # is whose.

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlane import intervals
@@ -36,12 +36,14 @@ def runs(covered):
     return list(zip(starts, ends, strict=True))
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY)
 def test_union(a):
     assert pairs(intervals.union(arrays(a))) == runs(cells(a))
     assert intervals.union_length(arrays(a)) == len(cells(a))
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY, ANY)
 def test_intersection_and_difference(a, b):
     assert cells(pairs(intervals.intersect(arrays(a), arrays(b)))) == cells(a) & cells(b)
@@ -49,6 +51,7 @@ def test_intersection_and_difference(a, b):
     assert pairs(intervals.subtract(arrays(a), arrays(b))) == runs(cells(a) - cells(b))
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY, ANY)
 def test_results_are_sorted_and_disjoint(a, b):
     start, end = intervals.intersect(arrays(a), arrays(b))
@@ -56,18 +59,21 @@ def test_results_are_sorted_and_disjoint(a, b):
     assert (start[1:] >= end[:-1]).all()
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY, WINDOW)
 def test_gaps_fill_the_window(a, window):
     whole = set(range(*window))
     assert pairs(intervals.complement(arrays(a), window)) == runs(whole - cells(a))
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY, WINDOW)
 def test_clip_keeps_each_interval_apart(a, window):
     expected = [(max(s, window[0]), min(e, window[1])) for s, e in a]
     assert pairs(intervals.clip(arrays(a), window)) == [(s, e) for s, e in expected if s < e]
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY, WINDOW)
 def test_concurrency_counts_open_intervals_per_cell(a, window):
     counts = [sum(s <= t < e for s, e in a) for t in range(*window)]
@@ -75,6 +81,7 @@ def test_concurrency_counts_open_intervals_per_cell(a, window):
     assert levels.tolist() == [counts.count(level) for level in range(max(counts, default=0) + 1)]
 
 
+@settings(deadline=None)  # the first call compiles
 @given(ANY, st.lists(st.booleans(), min_size=8, max_size=8), st.integers(0, GRID))
 def test_unfinished_intervals_end_when_the_recording_did(a, unfinished, at):
     mask = np.array(unfinished[: len(a)], bool)
