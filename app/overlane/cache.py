@@ -1,0 +1,408 @@
+"""Where opened traces are kept: mapped columns, timeline indexes and results of analyses; bounded and versioned.
+
+One entry is one folder, named by the identity of the source (path, size, modification time in ns) and the versions of schema
+and index. It is built under a temporary name and renamed when complete; its marker lists every file with its size, and
+an entry that does not match its marker is built anew. Locks are advisory file locks (`flock`), so a process that dies leaves none:
+`ENTRY.build` is held while something is built, `ENTRY.use` is shared by all that have the entry open, and only an entry
+whose `ENTRY.use` nobody holds is evicted.
+
+A cache folder that cannot be written is replaced by a temporary folder for this process, and the opened trace says so in
+`warnings`: showing the trace matters more than keeping its index. A full disk is an error, since nothing can be shown then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from overlane.errors import MachineError, TraceUnreadableError
+from overlane.tables import null_array
+from overlane.trace import Trace
+from overlane_collect.model import Header
+from overlane_collect.schema import SCHEMA_VERSION, TABLES, arrow_schema
+
+if TYPE_CHECKING:
+    from overlane.timeline import Timeline
+
+__all__ = ["DEFAULT_LIMIT_BYTES", "OpenedTrace", "TraceCache", "cache_folder"]
+
+DEFAULT_LIMIT_BYTES = 20_000_000_000
+"""Most bytes that all entries together keep; entries in use are never evicted, so it can be exceeded while they are."""
+
+_MARKER = "entry.json"
+_LAYOUT_VERSION = 1
+_ABANDONED_AFTER_S = 86_400  # no build takes a day, so such a folder was left by a process that died
+_Progress = Callable[[float], None]
+_T = TypeVar("_T")
+
+
+def cache_folder() -> Path:
+    """Return the folder to keep entries in: `OVERLANE_CACHE_DIR`, else `overlane` in the XDG cache folder."""
+    named = os.environ.get("OVERLANE_CACHE_DIR")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "overlane"
+
+
+class OpenedTrace:
+    """A trace with its cache entry, in use until it is closed.
+
+    Attributes:
+        trace: The tables, mapped from the entry.
+        key: Name of the entry.
+        warnings: Sentences for the user, as when the cache folder cannot be written.
+    """
+
+    def __init__(self, trace: Trace, folder: Path, use: IO[bytes], warnings: tuple[str, ...]) -> None:
+        self.trace = trace
+        self.key = folder.name
+        self.warnings = warnings
+        self._folder = folder
+        self._use = use
+        self._timelines: dict[int | None, Timeline] = {}
+        self._guard = threading.Lock()
+
+    def timeline(self, rank: int | None) -> Timeline:
+        """Return the timeline of one rank; its index is built when it is first asked for.
+
+        Raises:
+            ValueError: The trace has no such rank.
+            MachineError: The index cannot be written.
+        """
+        from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code that many commands do not need
+
+        if rank not in self.trace.ranks:
+            known = ", ".join(str(r) for r in self.trace.ranks)
+            raise ValueError(f"the trace has no rank {rank}; known: {known}")
+        with self._guard:
+            if rank not in self._timelines:
+                folder = self._folder / f"timeline-{'none' if rank is None else rank}"
+                with _locked(self._folder.with_suffix(".build")):
+                    self._timelines[rank] = self._open_timeline(Timeline, rank, folder)
+            return self._timelines[rank]
+
+    def _open_timeline(self, kind: type[Timeline], rank: int | None, folder: Path) -> Timeline:
+        if _is_whole(folder):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                return kind.open(self.trace, rank, folder)
+        with _machine_errors(folder):
+            _build_folder(folder, lambda target: kind.build(self.trace, rank, target))
+            return kind.open(self.trace, rank, folder)
+
+    def result(self, key: str, version: int, compute: Callable[[], _T]) -> _T:
+        """Return a result of an analysis, computed once per entry and version.
+
+        Args:
+            key: Names the analysis and its parameters.
+            version: Version of the analysis; results of other versions are not used.
+            compute: Returns JSON values.
+
+        Returns:
+            The value as JSON gives it back. A result that cannot be stored is returned all the same.
+        """
+        name = hashlib.sha256(f"{version}:{key}".encode()).hexdigest()[:32]
+        path = self._folder / "results" / f"{name}.json"
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            stored = json.loads(path.read_text(encoding="utf-8"))
+            if stored["key"] == key and stored["version"] == version:
+                return stored["value"]  # type: ignore[no-any-return]
+        text = json.dumps({"key": key, "version": version, "value": compute()})
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            _write_whole(path, text)
+        return json.loads(text)["value"]  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Let the entry be evicted; tables that are still mapped stay readable."""
+        self._use.close()
+
+
+class TraceCache:
+    """Opens traces through a bounded folder of prepared entries.
+
+    Args:
+        folder: Where entries are kept; None for `cache_folder()`.
+        limit_bytes: Most bytes to keep.
+    """
+
+    def __init__(self, folder: Path | None = None, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
+        self.warnings: tuple[str, ...] = ()
+        self._limit_bytes = int(limit_bytes)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self.folder = self._writable(Path(folder) if folder is not None else cache_folder())
+
+    def _writable(self, folder: Path) -> Path:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                return folder
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise _full_disk(folder) from error
+            self._temporary = tempfile.TemporaryDirectory(prefix="overlane-")
+            self.warnings = (
+                f"The cache folder {folder} cannot be written ({error.strerror}), so this trace is prepared anew at every start; "
+                "set OVERLANE_CACHE_DIR to a folder of yours.",
+            )
+            return Path(self._temporary.name)
+
+    def open(self, path: Path | str, progress: _Progress | None = None) -> OpenedTrace:
+        """Open a trace; the source file is read only when no whole entry for it is there.
+
+        Args:
+            path: File to open.
+            progress: Called with a share of 0 to 1; may raise to cancel.
+
+        Raises:
+            TraceUnreadableError: The file cannot be read as a trace.
+            MachineError: The entry cannot be written.
+        """
+        source = Path(path)
+        key = self._key(source)
+        entry = self.folder / key
+        with _machine_errors(self.folder), _locked(entry.with_suffix(".build")):
+            use = _hold(entry.with_suffix(".use"), shared=True)
+            try:
+                trace = _load(entry) if _is_whole(entry) else None
+                if trace is None:
+                    _build_folder(entry, lambda target: _store(source, target, progress))
+                    trace = _load(entry)
+                if trace is None:
+                    raise MachineError(f"what was written to {entry} cannot be read back; check the disk")
+                with contextlib.suppress(OSError):
+                    os.utime(entry / _MARKER)
+            except BaseException:
+                use.close()
+                raise
+        self.evict(keep_path=source)
+        if progress is not None:
+            progress(1.0)
+        return OpenedTrace(trace, entry, use, self.warnings)
+
+    def _key(self, source: Path) -> str:
+        from overlane.timeline.version import INDEX_VERSION  # noqa: PLC0415 - the package loads compiled code
+
+        try:
+            facts = source.stat()
+        except OSError as error:
+            raise TraceUnreadableError(
+                f"{source} cannot be opened ({error.strerror}); check the path"
+            ) from error
+        identity = [
+            str(source.resolve()), facts.st_size, facts.st_mtime_ns, SCHEMA_VERSION, INDEX_VERSION, _LAYOUT_VERSION
+        ]  # fmt: skip
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+    def evict(self, keep_path: Path | None = None) -> None:
+        """Remove entries that nobody uses: those of an older state of a file first, then the longest unused, down to the limit.
+
+        Args:
+            keep_path: File whose entries of another size or time are out of date; None to look at sizes alone.
+        """
+        for left in [*self.folder.glob("*.new"), *self.folder.glob("*.old")]:
+            with contextlib.suppress(OSError):
+                if time.time() - left.stat().st_mtime > _ABANDONED_AFTER_S:
+                    shutil.rmtree(left, ignore_errors=True)
+        entries = []
+        for marker in self.folder.glob(f"*/{_MARKER}"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                facts = json.loads(marker.read_text(encoding="utf-8"))
+                entries.append((marker.stat().st_mtime_ns, marker.parent, facts["facts"].get("source")))
+        sizes = {entry: _size(entry) for _, entry, _ in entries}
+        current = None if keep_path is None else str(keep_path.resolve())
+        fresh = None if keep_path is None else self._key(keep_path)
+        for _, entry, source in entries:
+            if current is not None and source == current and entry.name != fresh and self._remove(entry):
+                sizes.pop(entry)
+        for _, entry, _ in sorted(entries):
+            if sum(sizes.values()) <= self._limit_bytes:
+                return
+            if entry in sizes and self._remove(entry):
+                sizes.pop(entry)
+
+    def _remove(self, entry: Path) -> bool:
+        """Remove an entry unless somebody uses it; tells whether it is gone."""
+        try:
+            use = _hold(entry.with_suffix(".use"), shared=False)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return False
+        with use:
+            doomed = entry.with_name(f"{entry.name}.{os.getpid()}.old")
+            try:
+                entry.rename(doomed)
+            except OSError:
+                return False
+            shutil.rmtree(doomed, ignore_errors=True)
+        return True
+
+
+# ---------------------------------------------------------------------- entries
+
+
+def _store(source: Path, folder: Path, progress: _Progress | None) -> dict[str, Any]:
+    """Read a source and write its tables; returns the facts that the marker keeps."""
+    from overlane.readers import open_trace  # noqa: PLC0415 - a warm open needs no reader
+
+    share = None if progress is None else (lambda fraction: progress(0.85 * fraction))
+    try:
+        trace = open_trace(source, progress=share)
+    except OSError as error:
+        raise TraceUnreadableError(
+            f"{source} cannot be read ({error}); check the file and its disk"
+        ) from error
+    absent: dict[str, list[str]] = {}
+    for name in TABLES:
+        table = trace.table(name)
+        # A column that is null throughout takes no space; it is made again when the entry is opened.
+        absent[name] = [
+            c for c in table.schema.names if table.num_rows and table[c].null_count == table.num_rows
+        ]
+        kept = table.drop_columns(absent[name]) if absent[name] else table
+        _write_table(folder / f"{name}.arrow", kept)
+    if progress is not None:
+        progress(0.95)
+    return {
+        "source": str(source.resolve()),
+        "name": trace.name,
+        "header": trace.header.to_json(),
+        "absent": absent,
+        "span_ns": trace.span_ns,
+        "ranks": list(trace.ranks),
+        "rows": {name: trace.table(name).num_rows for name in TABLES},
+    }
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    """Write one table as one batch of uncompressed Arrow IPC, so that each column maps as one piece."""
+    if table.num_columns == 0:
+        return
+    table = table.unify_dictionaries().combine_chunks()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=max(table.num_rows, 1))
+
+
+def _load(folder: Path) -> Trace | None:
+    """Map the tables of an entry; None when they are not what the marker says."""
+    try:
+        facts = json.loads((folder / _MARKER).read_text(encoding="utf-8"))["facts"]
+        tables = {
+            name: _map_table(folder, name, facts["absent"][name], facts["rows"][name]) for name in TABLES
+        }
+        trace = Trace(facts["name"], Header.from_json(facts["header"]), tables)
+        # Both would read every row of the time and rank columns.
+        trace.span_ns = int(facts["span_ns"])
+        trace.ranks = tuple(facts["ranks"])
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        return None
+    return trace
+
+
+def _map_table(folder: Path, name: str, absent: list[str], rows: int) -> pa.Table:
+    schema = arrow_schema(name)
+    columns: dict[str, Any] = {column: null_array(schema.field(column).type, rows) for column in absent}
+    if len(absent) < len(schema):
+        with pa.memory_map(str(folder / f"{name}.arrow")) as source:
+            stored = pa.ipc.open_file(source).read_all()
+        if stored.num_rows != rows:
+            raise ValueError(f"{name} holds {stored.num_rows} rows, not {rows}")
+        columns.update({column: stored[column] for column in stored.schema.names})
+    return pa.Table.from_arrays([columns[column] for column in schema.names], schema=schema)
+
+
+def _build_folder(folder: Path, build: Callable[[Path], dict[str, Any] | None]) -> None:
+    """Build a folder under a temporary name, write its marker and put it in place of what was there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    target = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".new", dir=folder.parent))
+    try:
+        facts = build(target) or {}
+        files = {path.name: path.stat().st_size for path in sorted(target.iterdir())}
+        _write_whole(
+            target / _MARKER, json.dumps({"files": files, "facts": facts, "built_unix_ns": time.time_ns()})
+        )
+        target.rename(folder)
+    except BaseException:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
+
+
+def _is_whole(folder: Path) -> bool:
+    """Tell whether every file that the marker lists is there with its size."""
+    try:
+        files = json.loads((folder / _MARKER).read_text(encoding="utf-8"))["files"]
+        return all((folder / name).stat().st_size == size for name, size in files.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _write_whole(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".new")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+# ---------------------------------------------------------------------- locks and errors
+
+
+def _hold(path: Path, *, shared: bool) -> IO[bytes]:
+    """Return an open file that holds a lock until it is closed; an exclusive one does not wait.
+
+    Raises:
+        BlockingIOError: An exclusive lock is held by somebody else.
+    """
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _machine_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise _full_disk(folder) from error
+        raise MachineError(
+            f"the cache entry in {folder} cannot be written ({error}); set OVERLANE_CACHE_DIR to another folder"
+        ) from error
+
+
+def _full_disk(folder: Path) -> MachineError:
+    return MachineError(
+        f"the disk of the cache folder {folder} is full; free some space or set OVERLANE_CACHE_DIR to a folder on another disk"
+    )

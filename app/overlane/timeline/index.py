@@ -1,0 +1,346 @@
+"""The stored index: layers of intervals become wire lanes of non-overlapping slices with summaries.
+
+One folder holds one `.npy` file per array of `kernels.Slices`, mapped into memory when it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from overlane.errors import TraceUnreadableError
+from overlane.timeline import kernels
+from overlane.timeline.categories import CATEGORY_LIMIT
+from overlane.timeline.kernels import HEAD, LEAF_BITS, Slices
+
+__all__ = ["MAX_WIRE_LANES", "Extras", "Layer", "Placement", "build_index", "open_index", "union_layer"]
+
+Array = npt.NDArray[Any]
+
+MAX_WIRE_LANES = 65_535
+"""The wire format holds lane numbers in 16 bits."""
+
+MAX_SUBLANES = 256
+"""Sublanes of one lane; what still overlaps is drawn as union runs on one more, so a lane stays a lane."""
+
+_NO_ORDER = np.zeros(0, np.int64)
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+@dataclass
+class Layer:
+    """Intervals of one table, with the lane that each is drawn on.
+
+    Attributes:
+        lane: int32 (n,), number among all lanes of the index, or -1 for a row that is not drawn.
+        start: int64 (n,), ns, sorted (within each lane is enough when the lane has no overlaps).
+        end: int64 (n,), ns, not before `start`.
+        category: uint8 (n,), or (1,) when all are alike.
+        row: int64 (n,), row ids; empty for 0..n.
+        weight: int64 (n,), how many rows one slice stands for; None for 1.
+        height: uint8 (n,), height of a counter's slice; None for other layers.
+    """
+
+    lane: Array
+    start: Array
+    end: Array
+    category: Array
+    row: Array = field(default_factory=lambda: _NO_ROWS)
+    weight: Array | None = None
+    height: Array | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where lanes went.
+
+    Attributes:
+        first: int64 (lanes,), first wire lane of each lane.
+        sublanes: int64 (lanes,).
+        slices: Number of stored slices.
+        index_bytes: Bytes of all arrays.
+    """
+
+    first: Array
+    sublanes: Array
+    slices: int
+    index_bytes: int
+
+
+@dataclass(frozen=True)
+class Extras:
+    """Arrays that only some wire lanes have.
+
+    Attributes:
+        weight_at: int64 (w,), where a lane's running number of rows begins in `weight_sum`, or -1.
+        weight_sum: int64, for each such lane its slices' weights summed up, with a leading 0.
+        height_at: int64 (w,), where a lane's heights begin, or -1.
+        height: uint8, one per slice of such lanes.
+    """
+
+    weight_at: Array
+    weight_sum: Array
+    height_at: Array
+    height: Array
+
+
+@dataclass
+class _Placed:
+    layer: Layer
+    order: Array
+    sub: Array
+    longs: int
+
+
+def _tie_order(start: Array, end: Array) -> Array:
+    """Return the order with longer intervals first at equal starts, empty when they stand so already."""
+    tied = start[1:] == start[:-1]
+    if not np.any(tied & (end[1:] > end[:-1])):
+        return _NO_ORDER
+    member = np.zeros(len(start), bool)
+    member[1:] = tied
+    member[:-1] |= tied
+    rows = np.flatnonzero(member)
+    order = np.arange(len(start))
+    order[rows] = rows[np.lexsort((-end[rows], start[rows]))]
+    return order
+
+
+def _place(layers: Sequence[Layer], lanes: int) -> tuple[list[_Placed], Array, int]:
+    """Assign sublanes in every layer; returns the layers, slices per (lane, sublane) and the limit of sublanes."""
+    # With more lanes than half of the numbers, every lane is one row of union runs: there is no room for a second.
+    limit = min(MAX_SUBLANES, MAX_WIRE_LANES // max(lanes, 1) - 1)
+    counts = np.zeros((lanes, limit + 1), np.int64)
+    placed = []
+    for layer in layers:
+        order = _tie_order(layer.start, layer.end)
+        sub = np.zeros(len(layer.start), np.uint16)
+        longs = kernels.assign_sublanes(layer.lane, layer.start, layer.end, order, sub, counts)
+        placed.append(_Placed(layer, order, sub, longs))
+    return placed, counts, limit
+
+
+def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
+    """Return the union runs of what found no sublane, or None when everything did."""
+    layer = placed.layer
+    rows = np.flatnonzero((placed.sub == limit) & (layer.lane >= 0))
+    if not len(rows):
+        return None
+    category = (
+        layer.category if len(layer.category) > 1 else np.full(len(layer.start), layer.category[0], np.uint8)
+    )
+    runs = union_layer(layer.lane[rows], layer.start[rows], layer.end[rows], category[rows], lanes)
+    ids = layer.row if len(layer.row) else None
+    runs.row = rows[runs.row] if ids is None else ids[rows[runs.row]]
+    if layer.height is not None:
+        runs.height = np.full(len(runs.row), 255, np.uint8)
+    return runs
+
+
+def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int) -> Layer:
+    """Return the layer of union runs of each key, each run with its first row and its number of rows.
+
+    Args:
+        key: int32 (n,), below `keys`, -1 to leave a row out.
+        start: int64 (n,), ns, sorted.
+        end: int64 (n,), ns.
+        category: uint8 (n,).
+        keys: Number of keys; they become the lanes.
+    """
+    size = len(key)
+    out = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64, np.int64, np.uint8)]
+    n = kernels.union_runs(key, start, end, category, keys, *out)
+    lane, run_start, run_end, row, count, kind = (array[:n].copy() for array in out)
+    return Layer(lane, run_start, run_end, kind, row, count)
+
+
+def _create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+    if 0 in shape:
+        np.save(folder / f"{name}.npy", np.zeros(shape, dtype))
+        return np.zeros(shape, dtype)
+    mapped = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+    return np.asarray(mapped)
+
+
+def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
+    """Build the index of some layers into a folder.
+
+    Args:
+        layers: Intervals; each lane belongs to one layer.
+        lanes: Number of lanes; wire lanes are numbered in their order.
+        folder: Existing empty folder.
+
+    Returns:
+        Where each lane went.
+
+    Raises:
+        TraceUnreadableError: There are more lanes than the wire format can number.
+    """
+    if lanes > MAX_WIRE_LANES:
+        raise TraceUnreadableError(
+            f"the trace has {lanes} tracks, the timeline can number {MAX_WIRE_LANES}; cut the recording to fewer streams or threads"
+        )
+    placed, counts, limit = _place(layers, lanes)
+    merged = [(_merged(item, limit, lanes), item) for item in placed]
+    for runs, _ in merged:
+        if runs is not None:
+            counts[:, limit] -= counts[:, limit] * np.isin(np.arange(lanes), runs.lane)
+            counts[:, limit] += np.bincount(runs.lane, minlength=lanes)
+    sublanes = np.maximum((counts > 0).cumsum(axis=1).max(axis=1, initial=0), 1)
+    first = np.concatenate([[0], np.cumsum(sublanes)]).astype(np.int64)
+    wires = int(first[-1])
+    lane_offset = np.zeros(wires + 1, np.int64)
+    np.cumsum(counts[np.arange(limit + 1)[None, :] < sublanes[:, None]], out=lane_offset[1:])
+    total = int(lane_offset[-1])
+    longs = sum(item.longs for item in placed) + sum(
+        int(np.count_nonzero(runs.end - runs.start >= int(kernels.LONG)))
+        for runs, _ in merged
+        if runs is not None
+    )
+
+    writer = _Writer(folder, total, longs, lane_offset)
+    for (runs, item), layer in zip(merged, layers, strict=True):
+        writer.add(layer, item.sub, item.order, first[:-1], limit)
+        if runs is not None:
+            writer.add(runs, np.full(len(runs.lane), limit, np.uint16), _NO_ORDER, first[:-1], limit + 1)
+    size = writer.finish()
+    return Placement(first[:-1], sublanes, total, size)
+
+
+class _Writer:
+    """Fills the arrays of one index."""
+
+    def __init__(self, folder: Path, total: int, longs: int, lane_offset: Array) -> None:
+        self.folder = folder
+        wires = len(lane_offset) - 1
+        self.cursor = lane_offset[:-1].copy()
+        self.longs = 0
+        self.weight_of: list[tuple[Array, Array]] = []
+        self.height_of: list[tuple[Array, Array]] = []
+        self.slices = Slices(
+            start=_create(folder, "start", (total,), np.int64),
+            duration=_create(folder, "duration", (total,), np.uint32),
+            row=_create(folder, "row", (total,), np.uint32),
+            category=_create(folder, "category", (total,), np.uint8),
+            long_at=np.zeros(longs, np.int64),
+            long_duration=np.zeros(longs, np.int64),
+            lane_offset=lane_offset,
+            node_offset=np.zeros(wires + 1, np.int64),
+            slot=np.zeros((wires, CATEGORY_LIMIT), np.uint8),
+            slot_category=np.zeros((wires, CATEGORY_LIMIT), np.uint8),
+            width=np.zeros(wires, np.int64),
+            nodes=np.zeros(0, np.int64),
+        )
+
+    def add(self, layer: Layer, sub: Array, order: Array, first: Array, merged: int) -> None:
+        """Write one layer; rows on sublane `merged` are left out."""
+        before = self.cursor.copy()
+        self.longs = kernels.scatter(
+            layer.lane, sub, layer.start, layer.end, layer.category, layer.row, order, first, self.cursor, self.slices,
+            self.longs, merged,
+        )  # fmt: skip
+        for values, target in ((layer.weight, self.weight_of), (layer.height, self.height_of)):
+            if values is None:
+                continue
+            # These layers are small and rare, so their places are found a second time in NumPy.
+            at = order if len(order) else np.arange(len(layer.lane))
+            at = at[(layer.lane[at] >= 0) & (sub[at] != merged)]
+            wire = first[layer.lane[at]] + sub[at]
+            by_wire = np.argsort(wire, kind="stable")
+            ranks = np.arange(len(at)) - np.searchsorted(wire[by_wire], wire[by_wire])
+            target.append((before[wire[by_wire]] + ranks, values[at[by_wire]]))
+
+    def finish(self) -> int:
+        """Sort the side table, build the summary trees, store the rest; returns the bytes of all arrays."""
+        by_place = np.argsort(self.slices.long_at)
+        present = self.slices.slot > 0
+        width = present.sum(axis=1)
+        slot = np.where(present, present.cumsum(axis=1) - 1, 0).astype(np.uint8)
+        slot_category = np.zeros_like(slot)
+        wire, kind = np.nonzero(present)
+        slot_category[wire, slot[wire, kind]] = kind
+        blocks = np.diff(self.slices.lane_offset) >> LEAF_BITS
+        number = np.zeros_like(blocks)
+        while blocks.any():
+            number += blocks
+            blocks >>= 1
+        node_offset = np.concatenate([[0], np.cumsum(number * (HEAD + width))]).astype(np.int64)
+        slices = self.slices._replace(
+            long_at=self.slices.long_at[by_place],
+            long_duration=self.slices.long_duration[by_place],
+            node_offset=node_offset,
+            slot=slot,
+            slot_category=slot_category,
+            width=width.astype(np.int64),
+            nodes=_create(self.folder, "nodes", (int(node_offset[-1]),), np.int64),
+        )
+        _in_two(lambda a, b: kernels.build_nodes(slices, a, b), slices.lane_offset)
+        extras = self._extras()
+        stored = slices._asdict() | vars(extras)
+        for name, values in stored.items():
+            if name not in {"start", "duration", "row", "category", "nodes"}:
+                np.save(self.folder / f"{name}.npy", values)
+        return sum(values.nbytes for values in stored.values())
+
+    def _extras(self) -> Extras:
+        offsets = self.slices.lane_offset
+        wires = len(offsets) - 1
+        result: dict[str, Array] = {}
+        for name, parts, lead in (("weight", self.weight_of, 1), ("height", self.height_of, 0)):
+            where = np.full(wires, -1, np.int64)
+            places = np.concatenate([p for p, _ in parts]) if parts else np.zeros(0, np.int64)
+            values = np.concatenate([v for _, v in parts]) if parts else np.zeros(0, np.int64)
+            order = np.argsort(places)
+            places, values = places[order], values[order]
+            chosen = np.unique(np.searchsorted(offsets, places, side="right") - 1)
+            at = 0
+            pieces = []
+            for wire in chosen:
+                low, high = np.searchsorted(places, [offsets[wire], offsets[wire + 1]])
+                where[wire] = at
+                piece = values[low:high]
+                pieces.append(np.concatenate([[0], np.cumsum(piece)]) if lead else piece)
+                at += len(pieces[-1])
+            dtype = np.int64 if lead else np.uint8
+            result[name] = (np.concatenate(pieces) if pieces else np.zeros(0)).astype(dtype)
+            result[f"{name}_at"] = where
+        return Extras(result["weight_at"], result["weight"], result["height_at"], result["height"])
+
+
+def _in_two(work: Any, offsets: Array) -> None:
+    """Run `work(lane_from, lane_to)` over all lanes in two threads with about half of the slices each."""
+    lanes = len(offsets) - 1
+    middle = int(np.searchsorted(offsets, offsets[-1] // 2))
+    if offsets[-1] < 1_000_000 or not 0 < middle < lanes:
+        work(0, lanes)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(work, 0, middle)
+        work(middle, lanes)
+        other.result()
+
+
+def open_index(folder: Path) -> tuple[Slices, Extras]:
+    """Map a stored index into memory, read-only.
+
+    Raises:
+        OSError: A file is missing.
+        ValueError: A file is not an array.
+    """
+
+    def load(name: str) -> Array:
+        path = folder / f"{name}.npy"
+        if path.stat().st_size < 1 << 16:
+            values = np.load(path, allow_pickle=False)
+            values.flags.writeable = False
+            return np.asarray(values)
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+    slices = Slices(*(load(name) for name in Slices._fields))
+    return slices, Extras(*(load(name) for name in ("weight_at", "weight_sum", "height_at", "height")))

@@ -1,0 +1,125 @@
+"""Names of rows, as codes over the dictionaries of a trace's tables."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from overlane.timeline.tile import NO_NAME
+from overlane.trace import Trace
+
+__all__ = ["NAME_COLUMNS", "Names", "short_name"]
+
+Array = npt.NDArray[Any]
+
+NAME_COLUMNS = {
+    "ops": "name",
+    "api_calls": "name",
+    "syncs": "sync_kind",
+    "ranges": "name",
+    "instants": "name",
+    "overheads": "kind",
+}
+"""Column that names a row of each table whose slices have names."""
+
+_LONGEST = 120
+
+
+def short_name(name: str) -> str:
+    """Return an operation's name without return type, template arguments, parameters and namespaces.
+
+    >>> short_name("Memcpy HtoD (Pageable -> Device)")
+    'Memcpy HtoD'
+    >>> short_name("void at::native::fill<4, at::Functor<float> >(int, at::Functor<float>)")
+    'fill'
+    """
+    if not ("::" in name or "<" in name or name.startswith("void ")):
+        return (name.split("(")[0].strip() or name)[:_LONGEST]
+    kept = []
+    depth = 0
+    for at, char in enumerate(name):
+        if char in "<(" and not name[:at].endswith("operator"):
+            depth += 1
+        elif char in ">)" and depth:
+            depth -= 1
+        elif depth == 0:
+            kept.append(char)
+    words = "".join(kept).strip().split(" ")
+    last = words[-1].split("::")[-1] if words[-1] else ""
+    return (last or name)[:_LONGEST]
+
+
+class Names:
+    """Codes and words of all named tables; the dictionaries stand one after another.
+
+    Args:
+        trace: Trace whose rows are named.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._indices: dict[str, Array] = {}
+        self._dictionaries: dict[str, pa.Array] = {}
+        self._base: dict[str, int] = {}
+        self._pieces: dict[int, bytes] = {}
+        total = 0
+        for table, column in NAME_COLUMNS.items():
+            values = trace.table(table)[column].combine_chunks()
+            if isinstance(values, pa.ChunkedArray):
+                values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
+            indices = values.indices
+            self._indices[table] = (pc.fill_null(indices, -1) if indices.null_count else indices).to_numpy()
+            self._dictionaries[table] = values.dictionary
+            self._base[table] = total
+            total += len(values.dictionary)
+        self.size = total
+
+    def codes(self, table: str, rows: Array) -> Array:
+        """Return the name codes of rows, uint32; `NO_NAME` for rows of tables without names."""
+        if table not in self._indices:
+            return np.full(len(rows), NO_NAME, np.uint32)
+        indices = self._indices[table][rows]
+        return np.where(indices < 0, NO_NAME, indices.astype(np.int64) + self._base[table]).astype(np.uint32)
+
+    def word(self, table: str, row: int) -> str | None:
+        """Return the full name of one row, None when its table has no names."""
+        if table not in self._indices or self._indices[table][row] < 0:
+            return None
+        return str(self._dictionaries[table][int(self._indices[table][row])].as_py())
+
+    def as_json(self, codes: Array) -> bytes:
+        """Return a JSON object from the codes that occur to their short names, in order of code."""
+        seen = np.zeros(self.size + 1, bool)
+        seen[np.minimum(codes, self.size)] = True
+        pieces = []
+        for code in np.flatnonzero(seen[:-1]).tolist():
+            piece = self._pieces.get(code)
+            if piece is None:
+                piece = self._pieces[code] = self._piece(code)
+            pieces.append(piece)
+        return b"{" + b",".join(pieces) + b"}"
+
+    def _piece(self, code: int) -> bytes:
+        table = max(
+            (t for t, base in self._base.items() if base <= code and len(self._dictionaries[t])),
+            key=self._base.__getitem__,
+        )
+        name = self._dictionaries[table][code - self._base[table]].as_py()
+        word = short_name(name) if table == "ops" else name[:_LONGEST]
+        return f'"{code}":{json.dumps(word, ensure_ascii=False)}'.encode("utf-8", "replace")
+
+    def matching(self, table: str, text: str) -> Array:
+        """Return which words of a table hold `text`, ignoring case: bool, one per word and False at the end for no name."""
+        words = self._dictionaries[table]
+        hits = pc.match_substring(words, text, ignore_case=True)
+        found = np.zeros(len(words) + 1, bool)
+        found[:-1] = pc.fill_null(hits, False).to_numpy(zero_copy_only=False)
+        return found
+
+    def indices(self, table: str) -> Array:
+        """Return the dictionary indices of a table's rows, -1 for no name."""
+        return self._indices[table]

@@ -1,0 +1,396 @@
+"""The timeline of one rank of a trace: lanes, viewport answers, search, neighbours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from overlane.timeline import kernels
+from overlane.timeline.categories import CATEGORIES, CODES
+from overlane.timeline.index import Extras, Placement, build_index, open_index
+from overlane.timeline.kernels import Output, Slices
+from overlane.timeline.names import NAME_COLUMNS, Names
+from overlane.timeline.tile import NO_NAME, Tile
+from overlane.timeline.tracks import KEY_COLUMNS, Tracks, find_tracks, lane_key
+from overlane.trace import Trace
+
+__all__ = ["FEWEST_ITEMS", "Timeline"]
+
+Array = npt.NDArray[Any]
+
+FEWEST_ITEMS = 20_000
+"""A tile may always hold this many items, however few lanes and pixels were asked for."""
+
+_TWO_THREADS_FROM = 200_000
+"""Slices in the window from which a second thread pays."""
+
+_ENDLESS = 1 << 62
+
+_pool = ThreadPoolExecutor(1, thread_name_prefix="overlane-tile")
+
+
+class Timeline:
+    """One rank of a trace, ready to be drawn. Open it with `Timeline.open`; safe to use from several threads."""
+
+    def __init__(
+        self, trace: Trace, rank: int | None, meta: dict[str, Any], slices: Slices, extras: Extras
+    ) -> None:
+        self._trace = trace
+        self._rank = rank
+        self._meta = meta
+        self._slices = slices
+        self._extras = extras
+        self._names = Names(trace)
+        self._lanes: list[dict[str, Any]] = meta["lanes"]
+        self._of_wire = np.repeat(np.arange(len(self._lanes)), [lane["sublanes"] for lane in self._lanes])
+        self._by_key = {
+            (lane["table"], *key): at
+            for at, (lane, key) in enumerate(zip(self._lanes, meta["keys"], strict=True))
+            if key is not None
+        }
+
+    # ------------------------------------------------------------------ building
+
+    @staticmethod
+    def build(trace: Trace, rank: int | None, folder: Path) -> None:
+        """Write the index of one rank into an existing empty folder.
+
+        Raises:
+            TraceUnreadableError: The trace has more tracks than can be numbered.
+        """
+        tracks = find_tracks(trace, rank)
+        placement = build_index(tracks.layers, len(tracks.lanes), folder)
+        meta = _meta(trace, rank, tracks, placement)
+        (folder / "timeline.json").write_text(json.dumps(meta), encoding="utf-8")
+
+    @classmethod
+    def open(cls, trace: Trace, rank: int | None, folder: Path) -> Timeline:
+        """Open what `build` wrote for the same trace and rank.
+
+        Raises:
+            OSError: A file is missing.
+            ValueError: A file is damaged.
+        """
+        meta = json.loads((folder / "timeline.json").read_text(encoding="utf-8"))
+        return cls(trace, rank, meta, *open_index(folder))
+
+    # ------------------------------------------------------------------ drawing
+
+    @property
+    def wire_lanes(self) -> int:
+        """Number of wire lanes."""
+        return len(self._slices.width)
+
+    def meta(self) -> dict[str, Any]:
+        """Return groups, lanes and what else a client needs before its first tile, as plain JSON values."""
+        return {key: value for key, value in self._meta.items() if key != "keys"}
+
+    def tile(self, t0_ns: int, t1_ns: int, px: int, lanes: Sequence[int] | None = None) -> Tile:
+        """Answer a viewport.
+
+        Slices of a pixel or more come one by one; shorter ones as one run per pixel of their start (a run of one is that
+        slice). At most max(20000, lanes * px) items: where more would be needed, runs get wider than a pixel.
+
+        Args:
+            t0_ns: Start of the window.
+            t1_ns: End of the window, after its start.
+            px: Width in pixels, at least 1.
+            lanes: Wire lanes; None for all.
+
+        Raises:
+            ValueError: The window is empty, the width is not positive, or a lane does not exist.
+        """
+        if t1_ns <= t0_ns or px < 1:
+            raise ValueError(f"a window needs t0 < t1 and a width of at least 1, not {t0_ns}, {t1_ns}, {px}")
+        wires = np.arange(self.wire_lanes) if lanes is None else np.unique(np.asarray(lanes, np.int64))
+        if len(wires) and not 0 <= wires[0] <= wires[-1] < self.wire_lanes:
+            raise ValueError(f"there are {self.wire_lanes} wire lanes, asked for {wires[0]} to {wires[-1]}")
+        t0, t1 = max(t0_ns, -_ENDLESS), min(t1_ns, _ENDLESS)
+        low = np.empty(len(wires), np.int64)
+        high = np.empty(len(wires), np.int64)
+        kernels.find_bounds(self._slices, wires, t0, t1, low, high)
+        kept = high > low
+        wires, low, high = wires[kept], low[kept], high[kept]
+        limit = max(FEWEST_ITEMS, (len(kept)) * px)
+        width = px
+        while True:
+            items = self._items(wires, low, high, t0, t1 - t0, width)
+            if len(items.start) <= limit:
+                break
+            width = min(width - 1, int(width * limit / len(items.start) * 0.97))
+        return self._tile(items, t0_ns, t1_ns, px)
+
+    def _items(self, wires: Array, low: Array, high: Array, t0: int, window: int, width: int) -> Output:
+        """Return the items at one width in pixels; width 0 gathers each lane into one."""
+        threshold = -(-window // width) if width else _ENDLESS
+        scale = width / window
+        room = np.cumsum(np.minimum(high - low, 3 * width + 6))
+        if not len(room):
+            return _output(0)
+        slices = int((high - low).sum())
+        middle = int(np.searchsorted(room, room[-1] // 2)) + 1
+        if slices < _TWO_THREADS_FROM or middle >= len(wires):
+            out = _output(int(room[-1]))
+            n = kernels.fill(self._slices, wires, low, high, t0, threshold, scale, out)
+            return Output(*(values[:n] for values in out))
+        first, second = _output(int(room[middle - 1])), _output(int(room[-1] - room[middle - 1]))
+        other = _pool.submit(
+            kernels.fill,
+            self._slices,
+            wires[:middle],
+            low[:middle],
+            high[:middle],
+            t0,
+            threshold,
+            scale,
+            first,
+        )
+        n2 = kernels.fill(
+            self._slices, wires[middle:], low[middle:], high[middle:], t0, threshold, scale, second
+        )
+        n1 = other.result()
+        return Output(*(np.concatenate([a[:n1], b[:n2]]) for a, b in zip(first, second, strict=True)))
+
+    def _tile(self, items: Output, t0_ns: int, t1_ns: int, px: int) -> Tile:
+        extent = items.end - items.start
+        busy = np.full(len(extent), 255, np.uint8)
+        runs = np.flatnonzero(items.count > 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.ceil(255.0 * items.busy[runs] / extent[runs])
+        busy[runs] = np.clip(np.nan_to_num(share, nan=255.0), 1, 255).astype(np.uint8)
+        busy[items.category == CODES["instant"]] = 255
+        count = items.count.copy()
+        is_exact = not len(runs)
+        self._apply_heights(items, busy)
+        self._apply_weights(items, count)
+        name = self._name_codes(items, count)
+        return Tile(
+            t0_ns, t1_ns, px, items.start, items.end, items.row, count, name, items.lane, items.busy, busy, items.category,
+            self._names.as_json(name), is_exact,
+        )  # fmt: skip
+
+    def _apply_weights(self, items: Output, count: Array) -> None:
+        """Count rows instead of slices on lanes whose slices stand for several."""
+        at = self._extras.weight_at[items.lane]
+        some = np.flatnonzero(at >= 0)
+        if len(some):
+            lane = items.lane[some]
+            begin = at[some] + items.first[some] - self._slices.lane_offset[lane]
+            count[some] = self._extras.weight_sum[begin + items.count[some]] - self._extras.weight_sum[begin]
+
+    def _apply_heights(self, items: Output, busy: Array) -> None:
+        """Give a counter's items the height of their largest sample."""
+        at = self._extras.height_at[items.lane]
+        some = np.flatnonzero(at >= 0)
+        if len(some):
+            lane = items.lane[some]
+            begin = at[some] + items.first[some] - self._slices.lane_offset[lane]
+            # Pairs (begin, end): the maxima between them stand at the even places.
+            edges = np.stack([begin, begin + items.count[some]], axis=1).ravel()
+            padded = np.append(self._extras.height, np.uint8(0))
+            busy[some] = np.maximum.reduceat(padded, edges)[::2]
+
+    def _name_codes(self, items: Output, count: Array) -> Array:
+        name = np.full(len(count), NO_NAME, np.uint32)
+        exact = np.flatnonzero(count == 1)
+        lane = self._of_wire[items.lane[exact]]
+        for table in NAME_COLUMNS:
+            of_table = np.array([each["table"] == table for each in self._lanes], bool)
+            chosen = exact[of_table[lane]] if len(exact) else exact
+            if len(chosen):
+                name[chosen] = self._names.codes(table, items.row[chosen])
+        return name
+
+    # ------------------------------------------------------------------ finding
+
+    def locate(self, table: str, row_id: int) -> tuple[int, int, int] | None:
+        """Return wire lane, start and end of a row, or None when it is not drawn on this timeline."""
+        found = self._find(table, row_id)
+        if found is None:
+            return None
+        wire, at = found
+        start, end = self._row_times(table, row_id, at)
+        return wire, start, end
+
+    def neighbours(self, table: str, row_id: int) -> dict[str, int | None]:
+        """Return the rows before and after a row on its track, `{"previous": row or None, "next": row or None}`.
+
+        Overlapping rows of a stream or of a thread's calls follow one another by start; nested ranges keep to their depth.
+        """
+        found = self._find(table, row_id)
+        if found is None:
+            return {"previous": None, "next": None}
+        wire, at = found
+        lane = self._lanes[self._of_wire[wire]]
+        if lane["kind"] == "ranges":
+            wires = [wire]
+        else:
+            wires = list(range(lane["first"], lane["first"] + lane["sublanes"]))
+        own = self._place(wire, at)
+        before: list[tuple[tuple[int, int, int], int]] = []
+        after: list[tuple[tuple[int, int, int], int]] = []
+        for each in wires:
+            low, high = (int(v) for v in self._slices.lane_offset[each : each + 2])
+            next_at = low + int(np.searchsorted(self._slices.start[low:high], own[0], side="left"))
+            while next_at < high and self._place(each, next_at) <= own:
+                next_at += 1
+            last_at = next_at - 1
+            while last_at >= low and self._place(each, last_at) >= own:
+                last_at -= 1
+            if next_at < high:
+                after.append((self._place(each, next_at), int(self._slices.row[next_at])))
+            if last_at >= low:
+                before.append((self._place(each, last_at), int(self._slices.row[last_at])))
+        return {"previous": max(before)[1] if before else None, "next": min(after)[1] if after else None}
+
+    def _place(self, wire: int, at: int) -> tuple[int, int, int]:
+        """Return what orders slices of one track: start, then sublane, then rank in the lane."""
+        return int(self._slices.start[at]), wire, at
+
+    def _row_times(self, table: str, row_id: int, at: int) -> tuple[int, int]:
+        start = int(self._slices.start[at])
+        if int(self._slices.row[at]) == row_id:
+            return start, self._end(at)
+        values = self._trace.table(table)
+        end = values["end_ns"][row_id].as_py()
+        return values["start_ns"][row_id].as_py(), self._trace.span_ns if end is None else end
+
+    def _end(self, at: int) -> int:
+        duration = int(self._slices.duration[at])
+        if duration == int(kernels.LONG):
+            duration = int(self._slices.long_duration[np.searchsorted(self._slices.long_at, at)])
+        return int(self._slices.start[at]) + duration
+
+    def _find(self, table: str, row_id: int) -> tuple[int, int] | None:
+        """Return wire lane and position of a row's slice."""
+        lane_at = self._lane_of(table, row_id)
+        if lane_at is None:
+            return None
+        values = self._trace.table(table)
+        column = "start_ns" if "start_ns" in values.schema.names else "at_ns"
+        start = values[column][row_id].as_py()
+        lane = self._lanes[lane_at]
+        covering = None
+        for wire in range(lane["first"], lane["first"] + lane["sublanes"]):
+            low, high = (int(v) for v in self._slices.lane_offset[wire : wire + 2])
+            starts = self._slices.start[low:high]
+            first, last = (int(np.searchsorted(starts, start, side=side)) for side in ("left", "right"))  # type: ignore[call-overload]
+            rows = self._slices.row[low + first : low + last]
+            same = np.flatnonzero(rows == row_id)
+            if len(same):
+                return wire, low + first + int(same[0])
+            if last and self._end(low + last - 1) >= start:
+                covering = (wire, low + last - 1)
+        return covering  # the row is one of many in a union run
+
+    def _lane_of(self, table: str, row_id: int) -> int | None:
+        values = self._trace.table(table)
+        if not 0 <= row_id < values.num_rows:
+            return None
+        if table == "blocks":
+            op = values["op_id"][row_id].as_py()
+            key: tuple[Any, ...] = (
+                self._trace.table("ops")["device_id"][op].as_py(),
+                values["sm_id"][row_id].as_py(),
+            )
+            owner = self._trace.table("ops")["rank"][op].as_py()
+        elif table in KEY_COLUMNS:
+            key = lane_key(table, [values[column][row_id].as_py() for column in KEY_COLUMNS[table]])
+            owner = values["rank"][row_id].as_py()
+        else:
+            return None
+        ranks = self._trace.ranks
+        if owner != self._rank and not (owner is None and None not in ranks and self._rank == ranks[0]):
+            return None
+        return self._by_key.get((table, *key))
+
+    def search(
+        self, text: str, *, kinds: Sequence[str] | None = None, limit: int = 500, after_ns: int | None = None
+    ) -> dict[str, Any]:
+        """Find rows whose name holds a text, ignoring case.
+
+        Args:
+            text: What to look for; empty finds nothing.
+            kinds: Tables to look in; None for all with names.
+            limit: Most hits to return.
+            after_ns: Return only hits that start later.
+
+        Returns:
+            `total` (all matching rows of the rank, whatever `limit` and `after_ns`) and `hits`, ordered by start, each with
+            table, row, name, start_ns, end_ns and lane (wire lane).
+        """
+        total = 0
+        found: list[tuple[int, str, int]] = []
+        for table in NAME_COLUMNS:
+            if not text or (kinds is not None and table not in kinds):
+                continue
+            rows = self._matching_rows(table, text)
+            total += len(rows)
+            starts = self._trace.column(table, "at_ns" if table == "instants" else "start_ns")
+            if after_ns is not None:
+                rows = rows[np.searchsorted(rows, np.searchsorted(starts, after_ns, side="right")) :]
+            found.extend((int(starts[row]), table, int(row)) for row in rows[:limit])
+        hits = []
+        for start, table, row in sorted(found)[:limit]:
+            place = self.locate(table, row)
+            hits.append({
+                "table": table, "row": row, "name": self._names.word(table, row), "start_ns": start,
+                "end_ns": start if place is None else place[2], "lane": None if place is None else place[0],
+            })  # fmt: skip
+        return {"total": total, "hits": hits}
+
+    def _matching_rows(self, table: str, text: str) -> Array:
+        words = self._names.matching(table, text)
+        if not words.any():
+            return np.zeros(0, np.int64)
+        is_hit = words[self._names.indices(table)]
+        if len(self._trace.ranks) > 1:
+            ranks = self._trace.table(table)["rank"]
+            lowest = np.iinfo(np.int32).min
+            values = ranks.fill_null(lowest).to_numpy()
+            mine = values == (lowest if self._rank is None else self._rank)
+            if None not in self._trace.ranks and self._rank == self._trace.ranks[0]:
+                mine |= values == lowest
+            is_hit &= mine
+        return np.flatnonzero(is_hit)
+
+
+def _output(size: int) -> Output:
+    return Output(
+        *(np.empty(size, np.int64) for _ in range(6)), np.empty(size, np.uint8), np.empty(size, np.uint16)
+    )
+
+
+def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) -> dict[str, Any]:
+    origin = trace.header.origin_unix_ns
+    first, sublanes = placement.first.tolist(), placement.sublanes.tolist()
+    return {
+        "schema": 1,
+        "trace": trace.name,
+        "name": trace.name,
+        "rank": rank,
+        "ranks": list(trace.ranks),
+        "span_ns": trace.span_ns,
+        "origin_unix_ns": None if origin is None else str(origin),
+        "categories": list(CATEGORIES),
+        "groups": [vars(group) for group in tracks.groups],
+        "lanes": [
+            {
+                "id": lane.id, "group": lane.group, "label": lane.label, "sublabel": lane.sublabel, "kind": lane.kind,
+                "table": lane.table, "first": first[at], "sublanes": sublanes[at], "rows": lane.rows, "unit": lane.unit,
+                "max": lane.max,
+            }
+            for at, lane in enumerate(tracks.lanes)
+        ],
+        "minimap": [first[at] for at in tracks.summary],
+        "device_work": any(lane.table == "ops" for lane in tracks.lanes),
+        "slices": placement.slices,
+        "index_bytes": placement.index_bytes,
+        "keys": [lane.key for lane in tracks.lanes],
+    }  # fmt: skip
