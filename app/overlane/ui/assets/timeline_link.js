@@ -1,0 +1,253 @@
+/* What joins the timeline to the page around it: the address, Dash's stores, links, markers, keys of the whole page. */
+(function (ov) {
+  'use strict';
+
+  const WRITE_MS = 300; // browsers refuse more than some hundred address changes in half a minute
+  const PRIMARY = 'timeline';
+  const MOST_MARKERS = 50;
+  let timelines = new Map();
+  let writeTimer = 0;
+
+  const isShown = (t) => t.element.isConnected && t.element.offsetParent !== null;
+  const rankOf = (t) => (t.rank === '' ? null : Number(t.rank));
+
+  function setProps(id, data) {
+    const { set_props: set } = window.dash_clientside || {};
+    if (!set || !document.body) return;
+    try {
+      set(id, { data });
+    } catch (error) {
+      console.warn(`The page has no store called ${id}.`, error);
+    }
+  }
+
+  // ---- to Dash
+
+  function tellSelection(t) {
+    const slice = t.selection;
+    if (slice) ov.page.say(t, ov.page.describe(t, slice));
+    else ov.page.say(t, 'Nothing selected.');
+    const data = slice ? { trace: t.trace, rank: rankOf(t), table: slice.table, row: slice.row, n: ++t.counter } : null;
+    setProps('ov-selection', data);
+    writeSoon();
+  }
+
+  function tellRange(t) {
+    const { range } = t;
+    if (range) ov.page.say(t, `Range of ${ov.time.duration(range.t1 - range.t0)} from ${ov.time.duration(range.t0)}`);
+    const data = range ? { trace: t.trace, rank: rankOf(t), t0_ns: range.t0, t1_ns: range.t1, n: ++t.counter } : null;
+    setProps('ov-range', data);
+    writeSoon();
+  }
+
+  function tellView(t) {
+    if (!t.meta || t.element.id !== PRIMARY) return;
+    const window = { t0_ns: Math.floor(t.view.t0), t1_ns: Math.ceil(t.view.t1) };
+    setProps('ov-view', { trace: t.trace, rank: rankOf(t), ...window, n: ++t.counter });
+    writeSoon();
+  }
+
+  // ---- the address
+
+  function primary() {
+    return [...timelines.values()].find((t) => t.element.id === PRIMARY) || null;
+  }
+
+  function writeSoon() {
+    clearTimeout(writeTimer);
+    writeTimer = setTimeout(writeAddress, WRITE_MS);
+  }
+
+  /** Keeps the address telling what is shown, so that it can be copied, reloaded and returned to. */
+  function writeAddress() {
+    const t = primary();
+    if (!t || !t.meta || !isShown(t)) return;
+    const query = new URLSearchParams(location.search);
+    if (query.has('trace') && query.get('trace') !== t.trace) return; // the page is about to show another trace
+    query.set('trace', t.trace);
+    if (t.rank !== '') query.set('rank', t.rank);
+    const isWhole = t.view.span >= t.view.limit;
+    const put = (key, value) => (value === null ? query.delete(key) : query.set(key, value));
+    put('t0', isWhole ? null : Math.floor(t.view.t0));
+    put('t1', isWhole ? null : Math.ceil(t.view.t1));
+    put('sel', t.selection ? `${t.selection.table}:${t.selection.row}` : null);
+    put('range', t.range ? `${t.range.t0}-${t.range.t1}` : null);
+    const text = `?${query.toString().replaceAll('%3A', ':')}`;
+    if (text !== location.search) history.replaceState(history.state, '', location.pathname + text + location.hash);
+  }
+
+  function wholeNumber(text) {
+    return text !== null && /^\d{1,18}$/.test(text) ? Number(text) : null;
+  }
+
+  function placeOf(search) {
+    const query = new URLSearchParams(search);
+    const [table, row] = (query.get('sel') || '').split(':');
+    const [r0, r1] = (query.get('range') || '').split('-');
+    const range = wholeNumber(r0 ?? null) !== null && wholeNumber(r1 ?? null) !== null ? [Number(r0), Number(r1)] : null;
+    const [t0, t1] = [wholeNumber(query.get('t0')), wholeNumber(query.get('t1'))];
+    return {
+      trace: query.get('trace'),
+      rank: query.get('rank') || '',
+      window: t0 !== null && t1 !== null && t1 > t0 ? [t0, t1] : null,
+      selected: wholeNumber(row ?? null) !== null ? { table, row: Number(row) } : null,
+      range,
+    };
+  }
+
+  /** Shows the place that an address names; tells whether it placed the view. */
+  function goTo(t, place) {
+    if (place.window) t.view.set(...place.window);
+    if (place.range) t.setRange(...place.range);
+    if (place.selected) selectAt(t, place);
+    return Boolean(place.window);
+  }
+
+  /** Selects without leaving a window that the address gives. */
+  async function selectAt(t, { selected, window: shown }) {
+    if (!shown) {
+      await t.select(selected.table, selected.row);
+      return;
+    }
+    const found = ov.pick.find(t, selected.table, selected.row) || (await ov.pick.locate(t, selected.table, selected.row));
+    if (!found) return;
+    const row = t.unfold(found.wire);
+    if (row) t.reveal(row);
+    t.choose(found);
+  }
+
+  /** At the first draw of a trace: what the address says of it. */
+  function restore(t) {
+    const place = placeOf(location.search);
+    const isMine = t.element.id === PRIMARY && (place.trace === null || place.trace === t.trace);
+    if (t.wanted) {
+      const { table, row } = t.wanted;
+      t.wanted = null;
+      t.select(table, row);
+      return true;
+    }
+    return isMine ? goTo(t, place) : false;
+  }
+
+  // ---- links inside the page
+
+  /** Follows a link to a place in the timeline without loading the page anew. */
+  function followLink(event) {
+    if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const link = event.target.closest ? event.target.closest('a.ov-goto') : null;
+    if (!link) return;
+    const address = new URL(link.href, location.href);
+    const place = placeOf(address.search);
+    const candidates = [...timelines.values()].filter((t) => t.meta && t.trace === place.trace);
+    const t = candidates.find((one) => place.rank === '' || place.rank === one.rank || one.rank === '');
+    if (!t || address.origin !== location.origin) return; // another trace: the page loads it
+    event.preventDefault();
+    event.stopPropagation();
+    if (!isShown(t) || location.pathname !== address.pathname) {
+      history.pushState({}, '', address.pathname + address.search);
+      window.dispatchEvent(new CustomEvent('_dashprivate_pushstate')); // how Dash's own links tell its router
+    }
+    goTo(t, place);
+    writeSoon();
+    if (isShown(t)) t.element.focus({ preventScroll: true });
+  }
+
+  /** Back and forward between places of the same trace. */
+  function onHistory() {
+    const place = placeOf(location.search);
+    const t = primary();
+    if (!t || !t.meta || place.trace !== t.trace) return;
+    if (!place.window && !place.selected) t.view.set(0, t.view.limit);
+    goTo(t, place);
+  }
+
+  // ---- markers
+
+  const markerKey = (t) => `overlane-markers:${t.trace}:${t.rank}`;
+
+  function storedMarkers(t) {
+    try {
+      const found = JSON.parse(sessionStorage.getItem(markerKey(t)) || '[]');
+      const isMarker = (m) => m && Number.isFinite(m.t0) && Number.isFinite(m.t1) && typeof m.label === 'string';
+      return Array.isArray(found) ? found.filter(isMarker).slice(0, MOST_MARKERS) : [];
+    } catch {
+      return []; // storage may be off or hold something else; markers are then kept for this page only
+    }
+  }
+
+  function storeMarkers(t) {
+    const plain = t.markers.map(({ t0, t1, label }) => ({ t0, t1, label }));
+    try {
+      sessionStorage.setItem(markerKey(t), JSON.stringify(plain));
+    } catch {
+      ov.page.say(t, 'The marker is kept until the page is left.');
+    }
+  }
+
+  /** Marks the range or the selected slice; a second time takes the marker away. */
+  function mark(t) {
+    const source = t.range || (t.selection ? { t0: t.selection.start, t1: t.selection.end } : null);
+    if (!source) {
+      ov.page.say(t, 'Select a slice or a range first, then mark it.');
+      return;
+    }
+    const [t0, t1] = [Math.round(source.t0), Math.round(source.t1)];
+    const same = t.markers.findIndex((marker) => marker.t0 === t0 && marker.t1 === t1);
+    if (same >= 0) {
+      t.markers.splice(same, 1);
+    } else {
+      const what = t.range ? ov.time.duration(t1 - t0) : t.selection.name || t.selection.lane.label;
+      const used = new Set(t.markers.map((marker) => marker.label.split(' ')[0]));
+      let number = 1;
+      while (used.has(String(number))) number++;
+      t.markers.push({ t0, t1, label: `${number} ${what}` });
+      if (t.markers.length > MOST_MARKERS) t.markers.shift();
+    }
+    ov.page.say(t, same >= 0 ? 'Marker removed.' : `Marked as ${t.markers[t.markers.length - 1].label}.`);
+    storeMarkers(t);
+    t.redrawOver();
+  }
+
+  // ---- keys of the whole page
+
+  function isTyping(target) {
+    return target.closest && target.closest('input, textarea, select, [contenteditable="true"], .ov-tl-help') !== null;
+  }
+
+  function press(id) {
+    const element = document.getElementById(id);
+    if (element) element.click();
+  }
+
+  function onPageKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    const t = [...timelines.values()].find((one) => one.element.contains(event.target)) || primary();
+    if (event.key === '/') {
+      const search = document.getElementById('ov-search');
+      const input = search && (search.matches('input') ? search : search.querySelector('input'));
+      if (!input) return;
+      input.focus();
+      input.select();
+    } else if (event.key === '?' && t && isShown(t)) {
+      ov.page.openHelp(t);
+    } else if (event.key === 'n' || event.key === ']') {
+      press('ov-search-next');
+    } else if (event.key === 'N' || event.key === '[') {
+      press('ov-search-previous');
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+
+  /** Starts listening to the page, once. */
+  function watch(all) {
+    timelines = all;
+    // In the capture phase, so that a router's own handler does not load the page first.
+    document.addEventListener('click', followLink, true);
+    document.addEventListener('keydown', onPageKey);
+    window.addEventListener('popstate', onHistory);
+  }
+
+  ov.page = Object.assign(ov.page || {}, { mark, restore, storedMarkers, tellRange, tellSelection, tellView, watch });
+})((window.overlane = window.overlane || {}));

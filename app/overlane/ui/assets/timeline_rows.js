@@ -1,0 +1,123 @@
+/* The lane tree: which rows there are, how high, and what lies under a point. */
+(function (ov) {
+  'use strict';
+
+  const PAD = 4; // above and below the slices of a lane, CSS px
+  const GROUP_H = { 0: 26, 1: 22 }; // top groups stand out, nested ones are quieter
+  const FOLDED_H = 32; // a folded group keeps a row to draw its busy share in
+  const SLOT_H = { engine: 16, stream: 26, calls: 16, syncs: 16, ranges: 16, instants: 14, counter: 34, blocks: 12 };
+  const SUMMARY_LANES = 12; // a folded group asks for at most this many wire lanes
+
+  /** Height of one sublane: full for a few, squeezed when there are many. */
+  function slotHeight(kind, sublanes) {
+    const full = SLOT_H[kind] || 16;
+    if (sublanes <= 1) return full;
+    if (kind === 'stream') return sublanes === 2 ? 15 : sublanes === 3 ? 12 : Math.max(5, Math.floor(48 / sublanes));
+    if (sublanes <= 9) return Math.min(full, 15);
+    return Math.max(5, Math.floor(135 / sublanes));
+  }
+
+  /** Children of each group, in drawing order. */
+  function childrenOf(groups) {
+    const known = new Set(groups.map((group) => group.id));
+    const children = new Map();
+    for (const group of groups) {
+      const parent = known.has(group.parent) ? group.parent : null;
+      if (!children.has(parent)) children.set(parent, []);
+      children.get(parent).push(group);
+    }
+    return children;
+  }
+
+  function lanesByGroup(lanes) {
+    const byGroup = new Map();
+    for (const lane of lanes) {
+      if (!byGroup.has(lane.group)) byGroup.set(lane.group, []);
+      byGroup.get(lane.group).push(lane);
+    }
+    return byGroup;
+  }
+
+  /**
+   * Wire lanes from which a folded group draws its summary. A device has a lane with the union of its work; any
+   * other group uses the outermost sublane of its lanes, which covers what is nested in it.
+   */
+  function summaryLanes(meta, group, children, byGroup) {
+    if (group.kind === 'device') {
+      const devices = meta.groups.filter((other) => other.kind === 'device');
+      const union = (meta.minimap || [])[devices.indexOf(group)];
+      if (union !== undefined) return [union];
+    }
+    const found = [];
+    const visit = (id) => {
+      for (const lane of byGroup.get(id) || []) if (lane.kind !== 'counter') found.push(lane.first);
+      for (const child of children.get(id) || []) visit(child.id);
+    };
+    visit(group.id);
+    return found.slice(0, SUMMARY_LANES);
+  }
+
+  /**
+   * Lays out the tree.
+   * @param {object} meta the timeline's JSON
+   * @param {Set<string>} folded ids of the folded groups
+   * @returns {{rows: object[], total: number}} rows in drawing order with y and h in CSS px
+   */
+  function layout(meta, folded) {
+    const children = childrenOf(meta.groups);
+    const byGroup = lanesByGroup(meta.lanes);
+    const rows = [];
+    let y = 0;
+    const addLane = (lane, depth) => {
+      const slot = slotHeight(lane.kind, lane.sublanes);
+      const h = slot * lane.sublanes + (lane.sublanes - 1) + 2 * PAD;
+      const tall = lane.sublabel ? Math.max(h, 34) : Math.max(h, 20);
+      rows.push({ type: 'lane', lane, depth, y, h: tall, top: Math.round((tall - h) / 2) + PAD, slot });
+      y += tall;
+    };
+    const addGroup = (group, depth) => {
+      const isFolded = folded.has(group.id);
+      const h = isFolded ? FOLDED_H : GROUP_H[Math.min(depth, 1)];
+      const row = { type: 'group', group, depth, y, h, folded: isFolded, summary: [] };
+      if (isFolded) row.summary = summaryLanes(meta, group, children, byGroup);
+      rows.push(row);
+      y += h;
+      if (isFolded) return;
+      for (const lane of byGroup.get(group.id) || []) addLane(lane, depth);
+      for (const child of children.get(group.id) || []) addGroup(child, depth + 1);
+    };
+    for (const group of children.get(null) || []) addGroup(group, 0);
+    return { rows, total: y };
+  }
+
+  /** Index of the row at content height y, or -1. */
+  function rowAt(rows, y) {
+    let low = 0;
+    let high = rows.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (rows[middle].y + rows[middle].h <= y) low = middle + 1;
+      else high = middle;
+    }
+    return low < rows.length && y >= rows[low].y ? low : -1;
+  }
+
+  /** The wire lane of a lane row at content height y: the nearest sublane. */
+  function wireAt(row, y) {
+    const slot = Math.floor((y - row.y - row.top) / (row.slot + 1));
+    return row.lane.first + Math.min(Math.max(slot, 0), row.lane.sublanes - 1);
+  }
+
+  /** Top of a wire lane's slices, in content px. */
+  function slotTop(row, wire) {
+    return row.y + row.top + (wire - row.lane.first) * (row.slot + 1);
+  }
+
+  /** Wire lanes that a row needs drawn. */
+  function wiresOf(row) {
+    if (row.type === 'group') return row.summary;
+    return Array.from({ length: row.lane.sublanes }, (_, i) => row.lane.first + i);
+  }
+
+  ov.rows = { layout, rowAt, slotTop, wireAt, wiresOf };
+})((window.overlane = window.overlane || {}));
