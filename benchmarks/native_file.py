@@ -15,7 +15,7 @@ SAMPLE = HERE.parent / "sample_traces" / "torch_train_pinned.json.gz"
 
 
 def measure(*, is_quick: bool) -> list[Figure]:
-    """Return size and rate for synthetic operations with all that a profiler records, and for profiler files."""
+    """Return size and rate for synthetic operations, for a recording and for generated profiler JSON."""
     count, repeats = (1_000_000, 3) if is_quick else (10_000_000, 5)
     label = f"{count // 1_000_000} M operations"
     detailed = prepared.trace_file(count, is_detailed=True)

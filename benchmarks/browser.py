@@ -1,0 +1,259 @@
+"""The timeline in a real Chromium: first paint, frames, detail after a zoom, click to details."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import prepared
+from measure import DATA, HERE, ChildFailedError, Figure, figure_of, percentile, run_worker
+
+PART = "browser"
+PAINT_BUDGET_SECONDS = 2.0
+FRAMES_BUDGET = 55.0
+DETAIL_MEDIAN_BUDGET_MS, DETAIL_P95_BUDGET_MS = 100.0, 200.0
+CLICK_BUDGET_MS = 250.0
+VIEWPORT = {"width": 1400, "height": 1000}
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+FIND_SLICE = "([left, width, y]) => window.recorder.findSlice(left, width, y)"
+RECORDER = HERE / "recorder.js"
+
+Page = Any  # Playwright's; imported where used, so that the other parts run without it
+
+
+def measure(*, is_quick: bool) -> list[Figure]:
+    """Return the browser's figures for 1 M, 10 M and 100 M operations over 64 lanes, prepared before."""
+    figures: list[Figure] = []
+    for count in (1_000_000,) if is_quick else (1_000_000, 10_000_000, 100_000_000):
+        figures += _figures(count, repeats=3 if is_quick else 5)
+    return figures
+
+
+def _figures(count: int, repeats: int) -> list[Figure]:
+    label = f"{count // 1_000_000} M"
+    path, cache = prepared.trace_file(count), DATA / "cache-of-browser"
+    run_worker("open_cached", path, cache)  # prepared: the cache has its entry
+    with server(path, cache) as address, chromium() as browser:
+        paints = [_first_paint(browser, address) for _ in range(repeats)]
+        page = _open(browser, address)
+        frames = [_frames(page, label, words, act) for words, act in MOTIONS]
+        details = _detail_times(page, 10 * repeats)
+        clicks = _click_times(page, 3 * repeats)
+    shutil.rmtree(cache)
+    return [
+        figure_of(PART, f"{label}: page open to first slices", paints, "s", budget=PAINT_BUDGET_SECONDS),
+        *(figure for pair in frames for figure in pair),
+        figure_of(
+            PART,
+            f"{label}: end of a zoom to its detail, median",
+            details,
+            "ms",
+            budget=DETAIL_MEDIAN_BUDGET_MS,
+        ),
+        Figure(
+            PART,
+            f"{label}: end of a zoom to its detail, p95",
+            percentile(details, 0.95),
+            "ms",
+            DETAIL_P95_BUDGET_MS,
+        ),
+        figure_of(PART, f"{label}: click to filled details", clicks, "ms", budget=CLICK_BUDGET_MS),
+    ]
+
+
+@contextmanager
+def server(path: Path, cache: Path) -> Iterator[str]:
+    """Serve one trace as a user does; yield the address.
+
+    Raises:
+        ChildFailedError: The server ended before it told its address.
+    """
+    command = [sys.executable, "-m", "overlane", "serve", str(path), "--port", "0", "--no-browser"]
+    environment = {**os.environ, "OVERLANE_CACHE_DIR": str(cache), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if found := re.search(r"http://[\d.]+:\d+", line):
+                threading.Thread(target=process.stdout.read, daemon=True).start()
+                try:
+                    yield found.group()
+                finally:
+                    process.terminate()
+                    process.wait(30)
+                return
+    raise ChildFailedError(f"the server did not start: {' '.join(said)}")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start the system's Chromium.
+
+    Raises:
+        ChildFailedError: There is none.
+    """
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+
+    names = (os.environ.get("OVERLANE_CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
+    found = next((path for name in names if name and (path := shutil.which(name))), None)
+    if found is None:
+        raise ChildFailedError("no Chromium was found; install it or set OVERLANE_CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM_FLAGS, headless=True)
+        yield browser
+        browser.close()
+
+
+def _open(browser: Any, address: str) -> Page:
+    page = browser.new_page(viewport=VIEWPORT)
+    page.add_init_script(path=RECORDER)
+    page.goto(f"{address}/timeline")
+    page.wait_for_function("window.recorder.paint !== null", timeout=60_000)
+    return page
+
+
+def _first_paint(browser: Any, address: str) -> float:
+    """Return seconds from the navigation to the frame with slices in their final detail, in a fresh profile."""
+    page = _open(browser, address)
+    paint = page.evaluate("window.recorder.paint")
+    page.close()
+    return float(paint) / 1000
+
+
+def _plot(page: Page) -> tuple[float, float, float]:
+    """Return left edge, width and a middle height of the plot on the page."""
+    box = page.locator("#timeline").bounding_box()
+    plot = json.loads(page.locator("#timeline").get_attribute("data-plot"))
+    return box["x"] + plot["x"], plot["w"], box["y"] + box["height"] * 0.6
+
+
+def _settled(page: Page) -> None:
+    page.wait_for_timeout(150)
+    page.wait_for_selector("#timeline[data-ready='1']", state="attached")
+
+
+def _show(page: Page, share: float, at: float = 0.37) -> None:
+    """Show a share of the whole trace around a place in it."""
+    page.evaluate("([share, at]) => window.recorder.show(share, at)", [share, at])
+    _settled(page)
+
+
+def _drag(page: Page) -> None:
+    """Drag the plot to and fro by real mouse moves for some seconds."""
+    left, width, y = _plot(page)
+    _show(page, 0.01)
+    page.mouse.move(left + width / 2, y)
+    page.mouse.down()
+    for k in range(6):
+        page.mouse.move(left + width * (0.9 if k % 2 else 0.1), y, steps=60)
+    page.mouse.up()
+
+
+def _hold(key: str, back: str, share: float) -> Any:
+    def act(page: Page) -> None:
+        _show(page, share)
+        page.locator("#timeline").focus()
+        for pressed in (key, back, key, back):
+            page.keyboard.down(pressed)
+            page.wait_for_timeout(900)
+            page.keyboard.up(pressed)
+
+    return act
+
+
+def _wheel(page: Page) -> None:
+    """Turn the wheel in and out at the mouse."""
+    left, width, y = _plot(page)
+    _show(page, 1.0, 0.5)
+    page.mouse.move(left + width * 0.4, y)
+    for k in range(240):
+        page.mouse.wheel(0, -60 if k // 60 % 2 == 0 else 60)
+        page.wait_for_timeout(10)
+
+
+MOTIONS = (
+    ("panning with the keys at half the trace", _hold("d", "a", 0.5)),
+    ("panning with the keys at 1 %", _hold("d", "a", 0.01)),
+    ("panning with the keys at 0.01 %", _hold("d", "a", 0.0001)),
+    ("zooming with the keys", _hold("w", "s", 0.2)),
+    ("dragging", _drag),
+    ("zooming with the wheel", _wheel),
+)
+
+
+def _frames(page: Page, label: str, words: str, act: Any) -> tuple[Figure, Figure]:
+    """Return frames per second with a changed view, pauses between motions apart, and their p95 interval."""
+    page.evaluate("window.recorder.frames = []")
+    act(page)
+    stamps = page.evaluate("window.recorder.frames")
+    steps = [b - a for a, b in pairwise(stamps)]
+    moving = [step for step in steps if step < 400]  # between two motions nothing is to be drawn
+    _settled(page)
+    return (
+        Figure(
+            PART,
+            f"{label}: {words}",
+            1000 * len(moving) / sum(moving),
+            "frames/s",
+            FRAMES_BUDGET,
+            "higher",
+            note=f"{len(moving)} frames with a changed view",
+        ),
+        Figure(PART, f"{label}: {words}, p95 interval", percentile(moving, 0.95), "ms"),
+    )
+
+
+def _detail_times(page: Page, count: int) -> list[float]:
+    """Return ms from the last change of the view to the detailed picture, for zooms by the wheel."""
+    left, width, y = _plot(page)
+    times = []
+    for k in range(count):
+        _show(page, (1.0, 0.3, 0.05, 0.005)[k % 4], 0.2 + 0.6 * (k * 7 % count) / count)
+        page.mouse.move(left + width * (0.2 + 0.6 * (k * 3 % 7) / 7), y)
+        for _ in range(6 + k % 5):
+            page.mouse.wheel(0, -120)
+        _settled(page)
+        moved, ready = page.evaluate("[window.recorder.moved, window.recorder.ready]")
+        times.append(max(0.0, ready - moved))
+    return times
+
+
+def _click_times(page: Page, count: int) -> list[float]:
+    """Return ms from a click on a slice to the details panel naming the selected row."""
+    left, width, _ = _plot(page)
+    times = []
+    for k in range(count):
+        _show(page, 0.00002, 0.1 + 0.8 * (k * 5 % count) / count)
+        lanes = json.loads(page.locator("#timeline").get_attribute("data-lanes"))
+        streams = [at for lane, at in lanes.items() if lane.startswith("s:")]
+        lane = streams[k % len(streams)]
+        top = page.locator("#timeline").bounding_box()["y"]
+        found = page.evaluate(FIND_SLICE, [left, width, top + lane["y"] + lane["h"] / 2])
+        if found is None:
+            continue
+        page.mouse.move(*found)
+        page.evaluate("window.recorder.watchDetails()")
+        page.mouse.click(*found)
+        times.append(page.evaluate("window.recorder.filled"))
+    return times
