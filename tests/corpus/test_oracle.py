@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from helpers.oracle import measure, nanoseconds, read_text
+from helpers.oracle import measure, measure_by_unions, nanoseconds, read_text
 
 
 def test_two_engines_by_hand():
@@ -78,6 +78,7 @@ def test_equals_counting_every_nanosecond(seed):
         assert truth.overlap_ns[pair] == sum(set(pair) <= set(now) for now in at)
     copies = {"copy_h2d", "copy_d2h"}
     assert truth.exposed_copy_ns == sum(bool(copies & set(now)) and "compute" not in now for now in at)
+    assert measure_by_unions(rows) == {name: getattr(truth, name) for name in measure_by_unions(rows)}
     for open_operations, length in truth.concurrency_ns.items():
         assert length == sum(len(now) == open_operations for now in at)
 

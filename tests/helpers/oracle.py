@@ -1,9 +1,11 @@
 """A slow second opinion on a Kineto file, written apart from the code under test and sharing nothing with it.
 
 It walks the JSON with the standard library, keeps every stamp as an exact integer of nanoseconds made from
-the text, and measures a device by cutting its window at every stamp: between two neighbouring stamps the set
-of running operations does not change, so each piece is counted once for whatever runs in it. No union, no
-intersection and no merging is computed anywhere, which is how the code under test does it.
+the text, and measures a device in two ways that must agree. `measure` cuts the window at every stamp: between
+two neighbouring stamps the set of running operations does not change, so each piece is counted once for
+whatever runs in it. `measure_by_unions` merges intervals and knows only the length of a union: the overlap of
+two engines is the length of both minus that of their union, exposed copy time the union with compute minus
+compute.
 
 Definitions (the design's words): intervals are half-open; the window of a device goes from the first start
 to the last end of its operations; busy is the time in which at least one operation runs, overlap of two
@@ -23,7 +25,16 @@ from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DeviceTruth", "FileTruth", "Op", "measure", "nanoseconds", "read_file", "read_text"]
+__all__ = [
+    "DeviceTruth",
+    "FileTruth",
+    "Op",
+    "measure",
+    "measure_by_unions",
+    "nanoseconds",
+    "read_file",
+    "read_text",
+]
 
 _END = object()
 """Stands behind the last item of a list, since an item itself may be null."""
@@ -148,6 +159,34 @@ def _count_piece(truth: DeviceTruth, running: Mapping[str | None, int], length: 
         truth.overlap_ns[pair] += length
     if "compute" not in running and any(engine in COPY_ENGINES for engine in running):
         truth.exposed_copy_ns += length
+
+
+def measure_by_unions(intervals: Iterable[tuple[int, int, str | None]]) -> dict[str, Any]:
+    """Return busy, engine busy, overlap and exposed copy time, named as in `DeviceTruth`, from lengths of unions."""
+    rows = list(intervals)
+    by_engine: dict[str | None, list[tuple[int, int]]] = {}
+    for start, end, engine in rows:
+        by_engine.setdefault(engine, []).append((start, end))
+    busy = {engine: _union_length(own) for engine, own in by_engine.items()}
+    pairs = combinations(sorted(engine for engine in busy if engine is not None), 2)
+    compute = by_engine.get("compute", [])
+    copies = [row for engine in COPY_ENGINES for row in by_engine.get(engine, [])]
+    overlaps = {(a, b): busy[a] + busy[b] - _union_length(by_engine[a] + by_engine[b]) for a, b in pairs}
+    return {
+        "busy_ns": _union_length([(start, end) for start, end, _ in rows]),
+        "engine_busy_ns": busy,
+        "overlap_ns": overlaps,
+        "exposed_copy_ns": _union_length(copies + compute) - _union_length(compute),
+    }
+
+
+def _union_length(intervals: list[tuple[int, int]]) -> int:
+    length, covered_to = 0, None
+    for start, end in sorted(intervals):
+        fresh = start if covered_to is None else max(start, covered_to)
+        length += max(end - fresh, 0)
+        covered_to = end if covered_to is None else max(end, covered_to)
+    return length
 
 
 def read_file(path: Path) -> FileTruth:

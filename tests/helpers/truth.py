@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from helpers.oracle import measure_by_unions
+from overlane_collect.schema import TABLES
+from overlane_collect.writer import read_members, write_trace
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.oracle import DeviceTruth, FileTruth
     from overlane.trace import Trace
 
-__all__ = ["assert_accounted", "assert_device", "assert_figures", "assert_times"]
+__all__ = [
+    "assert_accounted",
+    "assert_device",
+    "assert_figures",
+    "assert_lanes",
+    "assert_round_trip",
+    "assert_times",
+]
 
 # Tables whose rows are records of the source; the others are derived from them, or from the header.
 RECORD_TABLES = ("ops", "api_calls", "syncs", "ranges", "instants", "counters", "overheads")
@@ -62,6 +77,10 @@ def assert_figures(trace: Trace, truth: FileTruth) -> None:
 
     report = engine_report(trace)
     expected = {(truth.rank, device): figures for device, figures in truth.devices.items()}
+    for device, figures in truth.devices.items():
+        rows = [(op.start_ns, op.end_ns, op.engine) for op in truth.ops if op.device == device]
+        second_opinion = measure_by_unions(rows)
+        assert second_opinion == {name: getattr(figures, name) for name in second_opinion}
     found = {(device.rank, device.device_id): device for device in report.devices}
     assert set(found) >= set(expected)
     for key, figures in expected.items():
@@ -71,3 +90,87 @@ def assert_figures(trace: Trace, truth: FileTruth) -> None:
 def assert_device(found: Any, expected: DeviceTruth) -> None:
     """One device's figures equal the oracle's."""
     raise NotImplementedError
+
+
+def assert_round_trip(trace: Trace, path: Path) -> None:
+    """Written and read again, all tables and the header are equal, from the file and through the reader."""
+    from overlane.readers import open_trace  # noqa: PLC0415 - compiled code, only where it is used
+
+    write_trace(path, trace.header, {name: trace.table(name) for name in TABLES})
+    header, tables = read_members(path)
+    again = open_trace(path)
+    for name in TABLES:
+        columns = trace.table(name)
+        stored = tables.get(name, columns.slice(0, 0))
+        assert stored.schema == columns.schema, name
+        assert again.table(name).schema == columns.schema, name
+        for column in columns.schema.names:
+            expected = _plain(columns[column])
+            assert _plain(stored[column]).equals(expected), f"{name}.{column}"
+            assert _plain(again.table(name)[column]).equals(expected), f"{name}.{column}"
+    assert header == trace.header
+    assert again.header == trace.header
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return text as text: two dictionaries may number the same words differently."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def assert_lanes(trace: Trace, folder: Path) -> None:
+    """Every operation is drawn on its stream's lane with its own times, whatever it overlaps."""
+    from overlane.timeline import Timeline  # noqa: PLC0415 - compiled code, only where it is used
+
+    ops = trace.table("ops")
+    starts, ends = ops["start_ns"].to_pylist(), ops["end_ns"].to_pylist()
+    keys = list(
+        zip(*(ops[c].to_pylist() for c in ("rank", "device_id", "context_id", "stream_id")), strict=True)
+    )
+    drawn: dict[int, int] = {}  # row -> lane
+    gathered = 0
+    for number, rank in enumerate(trace.ranks):
+        place = folder / str(number)
+        place.mkdir()
+        Timeline.build(trace, rank, place)
+        timeline = Timeline.open(trace, rank, place)
+        lanes = [lane for lane in timeline.meta()["lanes"] if lane["kind"] == "stream"]
+        assert sum(lane["rows"] for lane in lanes) == sum(key[0] == rank for key in keys)
+        for lane in lanes:
+            wires = range(lane["first"], lane["first"] + lane["sublanes"])
+            slices, left = _slices(timeline, list(wires), trace.span_ns + 1)
+            gathered += left
+            assert len(slices) + left == lane["rows"], lane["label"]
+            for row, (start, end) in slices.items():
+                assert (start, end) == (starts[row], ends[row])
+                assert row not in drawn
+                drawn[row] = lane["first"]
+    missing = set(range(len(starts))) - set(drawn)
+    assert len(missing) == gathered
+    assert all(starts[row] == ends[row] for row in missing)  # only points in one place may share an item
+    by_lane: dict[int, set[object]] = {}
+    for row, lane in drawn.items():
+        by_lane.setdefault(lane, set()).add(keys[row])
+    assert all(len(streams) == 1 for streams in by_lane.values())
+
+
+def _slices(timeline: Any, wires: list[int], end: int) -> tuple[dict[int, tuple[int, int]], int]:
+    """Zoom into every run of slices until each is drawn alone.
+
+    Returns:
+        Row to (start, end) of what is drawn alone, and the number of slices in runs that no zoom takes apart.
+    """
+    alone: dict[int, tuple[int, int]] = {}
+    inseparable: dict[tuple[int, int], int] = {}
+    windows = [(0, end, tuple(wires))]
+    while windows:
+        first, last, lanes = windows.pop()
+        tile = timeline.tile(first, last, 4096, lanes)
+        columns = (tile.lane, tile.row, tile.start_ns, tile.end_ns, tile.count)
+        for wire, row, start, stop, count in zip(*(column.tolist() for column in columns), strict=True):
+            if count == 1:
+                alone[row] = (start, stop)
+            elif (start, stop + 1) == (first, last):
+                inseparable[wire, start] = count
+            else:
+                windows.append((start, stop + 1, (wire,)))
+    return alone, sum(inseparable.values())
