@@ -134,7 +134,7 @@ def _open(browser: Any, address: str) -> Page:
 
 
 def _first_paint(browser: Any, address: str) -> float:
-    """Return seconds from the navigation to the frame with slices in their final detail, in a fresh profile."""
+    """Return seconds from the navigation to the frame with final slices, in a fresh profile."""
     page = _open(browser, address)
     paint = page.evaluate("window.recorder.paint")
     page.close()

@@ -27,7 +27,7 @@ PARTS = {
 MODULES = {
     "load": "load",
     "open": "opening",
-    "viewport": "viewport",
+    "viewport": "queries",
     "file": "native_file",
     "engines": "engines",
     "browser": "browser",

@@ -79,7 +79,6 @@ def open_cached(path: str, folder: str) -> dict[str, Any]:
     """Open a trace through the cache and answer one viewport over its whole span, as the server does."""
     begin = time.perf_counter()
     from overlane.cache import TraceCache  # noqa: PLC0415
-
     from overlane.timeline import encode_tile  # noqa: PLC0415
 
     imported = time.perf_counter()
@@ -132,9 +131,16 @@ def write_file(source: str, target: str) -> dict[str, Any]:
     }
 
 
+def viewport_index(slices: str, fill: str) -> dict[str, Any]:
+    """Build an index of made-up slices and time its answers."""
+    from viewport import measure_index  # noqa: PLC0415
+
+    return dict(measure_index(int(slices), bursty=fill == "bursty"))
+
+
 JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     job.__name__: job
-    for job in (load_overlane, load_stdlib, load_hta, open_cached, engine_report, write_file)
+    for job in (load_overlane, load_stdlib, load_hta, open_cached, engine_report, write_file, viewport_index)
 }
 
 
