@@ -87,7 +87,7 @@ def details(stream: np.ndarray[Any, Any], name: np.ndarray[Any, Any], *, seed: i
     count = len(stream)
     is_copy = np.isin(stream % STREAMS_PER_DEVICE, list(COPY_STREAMS))
     choices = len(kernel_names()) + len(COPY_NAMES)
-    # A kernel's resources go with its name, its grid varies a little with the shapes that it is given.
+    # As in recordings: a kernel's resources go with its name, its grid takes a few values, buffers have few sizes.
     registers = rng.integers(16, 255, choices).astype(np.int32)[name]
     shared = (rng.integers(0, 9, choices) * 16_384)[name]
     grid = rng.integers(1, 4096, (choices, 4)).astype(np.int32)[name, rng.integers(0, 4, count)]
@@ -100,8 +100,8 @@ def details(stream: np.ndarray[Any, Any], name: np.ndarray[Any, Any], *, seed: i
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.ravel()), mask=pa.array(is_copy))
 
     return {
-        "correlation_id": np.arange(count) * 3 + rng.integers(0, 50, count),
-        "bytes": pa.array(rng.integers(1, 1 << 20, count) * 256, mask=~is_copy),
+        "correlation_id": np.cumsum(rng.integers(2, 40, count)),
+        "bytes": pa.array(rng.choice(rng.integers(1, 1 << 20, 200) * 256, count), mask=~is_copy),
         "registers": pa.array(registers, mask=is_copy),
         "shared_bytes": pa.array(shared, mask=is_copy),
         "grid": three(grid),
