@@ -15,6 +15,7 @@
       this.spanNs = 0;
       this.counter = 0;
       this.draws = 0;
+      this.baseWidth = 0;
       this.themeSerial = 0;
       this.pixelRatio = 1;
       this.cleanup = new AbortController();

@@ -192,9 +192,12 @@
         drawLaneLabel(t, g, row, y);
       }
     }
-    g.restore();
     g.fillStyle = ov.paint.css(theme.line);
-    g.fillRect(t.left - 1, t.top - METRICS.ruler, 1, Math.min(t.height, t.top + t.total - t.scrollTop) - t.top + METRICS.ruler);
+    for (const row of t.shownRows()) {
+      const isOpenHeader = row.type === 'group' && !row.folded; // its words run over the line
+      if (!isOpenHeader) g.fillRect(t.left - 1, t.top + row.y - t.scrollTop, 1, row.h);
+    }
+    g.restore();
   }
 
   function drawRuler(t, g) {
@@ -218,10 +221,14 @@
       g.font = font;
       g.fillText(tick.label, x + 4, y + METRICS.ruler - 9);
     }
+    t.baseWidth = 0; // flags keep clear of the base time
     if (t.ticks.base !== null) {
-      g.font = `600 10.5px ${theme.font}`;
+      const bold = `600 10.5px ${theme.font}`;
+      const words = `${t.ticks.baseLabel} +`;
+      t.baseWidth = t.fitter.width(g, bold, words) + 12;
+      g.font = bold;
       g.fillStyle = ov.paint.css(theme.text);
-      g.fillText(`${t.ticks.baseLabel} +`, t.left + 4, y + 11);
+      g.fillText(words, t.left + 4, y + 13);
     }
     g.restore();
     g.fillStyle = ov.paint.css(theme.line);
@@ -311,8 +318,8 @@
     g.fillStyle = ov.paint.css(t.theme.bg);
     g.fillRect(0, 0, t.width, t.height);
     t.ticks = ov.time.ticks(t.view.t0, t.view.t1, t.plotWidth, TICK_PX);
-    drawBands(t, g);
     drawGrid(t, g);
+    drawBands(t, g); // over the grid, so that the words of a header stand on a calm ground
     const labels = drawSlices(t, g);
     drawNames(t, g, labels);
     drawGutter(t, g);

@@ -236,7 +236,8 @@
       else if (Math.abs(dx) > Math.abs(dy)) t.view.pan((dx / t.plotWidth) * t.view.span);
       else if (y < ov.chrome.METRICS.minimap) t.view.zoom(WHEEL_ZOOM ** dy, (t.view.t0 + t.view.t1) / 2);
       else t.view.zoom(WHEEL_ZOOM ** dy, t.timeAt(x));
-      if (!event.ctrlKey) hover(t, x, y, event);
+      if (x < t.left) ov.page.tip(t, null); // what moves by under a resting mouse is not asked for
+      else if (!event.ctrlKey) hover(t, x, y, event);
     }, { signal, passive: false });
   }
 

@@ -67,7 +67,7 @@
     const font = `600 10.5px ${t.theme.font}`;
     const width = t.fitter.width(g, font, text) + 12;
     let left = align === 'centre' ? x - width / 2 : x;
-    left = Math.max(t.left, Math.min(t.left + t.plotWidth - width, left));
+    left = Math.max(t.left + t.baseWidth, Math.min(t.left + t.plotWidth - width, left));
     g.fillStyle = ov.paint.css(colour);
     g.beginPath();
     g.roundRect(left, y, width, 15, 3);
@@ -111,7 +111,7 @@
       if (x < t.left - 1 || x > t.left + t.plotWidth + 1) continue;
       g.fillRect(Math.round(x) - 0.5, ruler, 1.5, t.height - ruler);
       g.beginPath();
-      g.roundRect(Math.round(x) - 3.5, t.top - 14, 7, 13, 2);
+      g.roundRect(Math.round(x) - 3, t.top - 9, 6, 9, 2);
       g.fill();
     }
     flag(t, g, (left + right) / 2, ruler + 2, ov.time.duration(range.t1 - range.t0), theme.accent, 'centre');

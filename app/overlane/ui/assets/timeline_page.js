@@ -12,8 +12,8 @@
   const HELP = [
     ['Mouse', [
       ['drag', 'move in time and up and down'], ['wheel', 'zoom at the mouse'],
-      ['wheel over the names, Shift + wheel', 'scroll the lanes'], ['click', 'select and show the details'],
-      ['double click', 'zoom to a slice'], ['Shift + drag, drag on the ruler', 'select a range'],
+      ['Shift + wheel', 'scroll the lanes, as the wheel over their names'], ['click', 'select and show the details'],
+      ['double click', 'zoom to the slice'], ['Shift + drag', 'select a range, as dragging on the ruler'],
       ['overview', 'drag or resize the window, click to jump'],
     ]],
     ['Move', [
