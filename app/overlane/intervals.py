@@ -144,38 +144,48 @@ def clip(intervals: Intervals, window: tuple[int, int]) -> Intervals:
     return start[is_inside], end[is_inside]
 
 
-def concurrency(intervals: Intervals, window: tuple[int, int]) -> Times:
-    """Return how long how many intervals were open at once.
+def concurrency(intervals: Intervals, window: tuple[int, int]) -> tuple[Times, Times]:
+    """Return how long how many intervals were open at once, and the longest such stretch of each number.
 
     Args:
         intervals: Any intervals; only their parts inside the window count.
         window: Start and end in ns.
 
     Returns:
-        int64 array: ns at each number of open intervals, from 0 to the largest number; it adds up to the
-        window.
+        int64 array, shape (levels,): ns at each number of open intervals, from 0 to the largest; it adds up
+        to the window. int64 array, shape (levels, 2): start and end of the longest stretch, equal where
+        there is none.
 
     Example:
-        >>> concurrency((np.array([0, 2]), np.array([4, 6])), (0, 10))
+        >>> levels, longest = concurrency((np.array([0, 2]), np.array([4, 6])), (0, 10))
+        >>> levels
         array([4, 4, 2])
+        >>> longest[2]
+        array([2, 4])
     """
-    low, high = window
+    low, high = window[0], max(window)
     start, end = clip(intervals, window)
     levels = np.zeros(len(start) + 1, np.int64)
-    _concurrency(np.sort(start), np.sort(end), low, max(low, high), levels)
+    longest = np.zeros((len(start) + 1, 2), np.int64)
+    _concurrency(start if _is_sorted(start) else np.sort(start), np.sort(end), low, high, levels, longest)
     reached = np.flatnonzero(levels)
-    return levels[: int(reached[-1]) + 1 if len(reached) else 1]
+    count = int(reached[-1]) + 1 if len(reached) else 1
+    return levels[:count], longest[:count]
 
 
 def _length(disjoint: Intervals) -> int:
     return int((disjoint[1] - disjoint[0]).sum())
 
 
+def _is_sorted(values: Times) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
+
+
 def _sorted(intervals: Intervals) -> Intervals:
     """Return the intervals in the order of their starts; looking costs a tenth of sorting."""
     start = np.ascontiguousarray(intervals[0], np.int64)
     end = np.ascontiguousarray(intervals[1], np.int64)
-    if (start[1:] >= start[:-1]).all():
+    if _is_sorted(start):
         return start, end
     order = np.argsort(start, kind="stable")
     return start[order], end[order]
@@ -216,17 +226,29 @@ def _intersect(  # noqa: PLR0917 - arrays in, arrays out
 
 
 @njit(cache=True, nogil=True)
-def _concurrency(start: Times, end: Times, low: int, high: int, levels: Times) -> None:
+def _concurrency(  # noqa: PLR0917 - arrays in, arrays out
+    start: Times, end: Times, low: int, high: int, levels: Times, longest: Times
+) -> None:
     # Starts and ends sorted apart: how many are open depends on their merged order only, not on which end
     # is whose.
-    i, level, at = 0, 0, low
-    for j in range(len(end)):
-        while i < len(start) and start[i] < end[j]:
-            levels[level] += start[i] - at
-            at = start[i]
+    i, j, level, last, at, since = 0, 0, 0, 0, low, low
+    while True:
+        is_start = i < len(start) and start[i] < end[j]
+        now = start[i] if is_start else end[j] if j < len(end) else high
+        if now > at:
+            if level != last:
+                if at - since > longest[last, 1] - longest[last, 0]:
+                    longest[last, 0], longest[last, 1] = since, at
+                last, since = level, at
+            levels[level] += now - at
+            at = now
+        if is_start:
             level += 1
             i += 1
-        levels[level] += end[j] - at
-        at = end[j]
-        level -= 1
-    levels[0] += high - at
+        elif j < len(end):
+            level -= 1
+            j += 1
+        else:
+            break
+    if at - since > longest[last, 1] - longest[last, 0]:
+        longest[last, 0], longest[last, 1] = since, at

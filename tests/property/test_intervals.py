@@ -77,8 +77,12 @@ def test_clip_keeps_each_interval_apart(a, window):
 @given(ANY, WINDOW)
 def test_concurrency_counts_open_intervals_per_cell(a, window):
     counts = [sum(s <= t < e for s, e in a) for t in range(*window)]
-    levels = intervals.concurrency(arrays(a), window)
+    levels, longest = intervals.concurrency(arrays(a), window)
     assert levels.tolist() == [counts.count(level) for level in range(max(counts, default=0) + 1)]
+    for level, (start, end) in enumerate(longest.tolist()):
+        stretches = runs({t for t, count in zip(range(*window), counts, strict=True) if count == level})
+        assert end - start == max((b - a for a, b in stretches), default=0)
+        assert end == start or (start, end) in stretches
 
 
 @settings(deadline=None)  # the first call compiles
