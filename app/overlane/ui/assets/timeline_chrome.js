@@ -3,7 +3,7 @@
   'use strict';
 
   const METRICS = {
-    gutter: 196,
+    gutter: 212,
     narrowGutter: 132,
     narrowBelow: 760, // CSS px of the whole timeline
     minimap: 46,
@@ -150,6 +150,13 @@
     const text = fitter.fit(g, font, row.group.label, room);
     g.font = font;
     g.fillText(text, x + 12, y + row.h / 2 + 0.5);
+    if (row.folded || !row.group.sublabel) return;
+    const small = `11px ${theme.font}`;
+    const end = x + 12 + fitter.width(g, font, text) + 10;
+    const words = fitter.fit(g, small, row.group.sublabel, t.width - 20 - end);
+    g.font = small;
+    g.fillStyle = ov.paint.css(theme.dim);
+    g.fillText(words, end, y + row.h / 2 + 0.5);
   }
 
   function drawLaneLabel(t, g, row, y) {

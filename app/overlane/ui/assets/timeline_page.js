@@ -112,10 +112,20 @@
     return `Selected: ${what}, ${times}, ${laneWords(slice.lane)}`;
   }
 
+  /** A counter's value for people: bytes in binary units, others with three digits. */
+  function amount(value, unit) {
+    if (unit === 'bytes') {
+      const power = Math.min(4, Math.max(0, Math.floor(Math.log2(Math.max(value, 1)) / 10)));
+      return `${Number((value / 1024 ** power).toPrecision(3))} ${['B', 'KiB', 'MiB', 'GiB', 'TiB'][power]}`;
+    }
+    return `${Number(value.toPrecision(3)).toLocaleString('en').replaceAll(',', '\u202f')} ${unit || ''}`.trim();
+  }
+
   function counterFacts(t, slice) {
     const { lane } = slice;
-    const value = lane.max === null || lane.max === undefined ? percent(slice.busy) : (slice.busy * lane.max).toPrecision(3);
-    return [[slice.count > 1 ? 'highest value' : 'value', `${Number.isFinite(Number(value)) ? Number(value) : value} ${lane.unit || ''}`]];
+    // A tile carries 255 steps of the lane's highest value, so the tip says about how much.
+    const value = lane.max === null || lane.max === undefined ? percent(slice.busy) : `≈ ${amount(slice.busy * lane.max, lane.unit)}`;
+    return [[slice.count > 1 ? 'highest value' : 'value', value]];
   }
 
   function sliceFacts(t, slice) {
@@ -190,11 +200,13 @@
     } else if (marker) {
       showTip(t, { title: marker.label, facts: [['length', ov.time.duration(marker.t1 - marker.t0)], ['start', exact(marker.t0)]] }, x, y);
     } else if (row.type === 'group') {
-      showTip(t, { title: row.group.label, facts: [['click', row.folded ? 'to open' : 'to fold']] }, x, y);
+      const facts = [['click', row.folded ? 'to open' : 'to fold']];
+      if (row.group.sublabel) facts.unshift(['', row.group.sublabel]);
+      showTip(t, { title: row.group.label, facts }, x, y);
     } else {
       const facts = [[row.lane.kind === 'counter' ? 'samples' : 'slices', row.lane.rows.toLocaleString('en').replaceAll(',', '\u202f')]];
       if (row.lane.sublabel) facts.unshift(['', row.lane.sublabel]);
-      if (row.lane.kind === 'counter' && row.lane.max !== null) facts.push(['highest', `${row.lane.max} ${row.lane.unit || ''}`]);
+      if (row.lane.kind === 'counter' && row.lane.max !== null) facts.push(['highest', amount(row.lane.max, row.lane.unit)]);
       showTip(t, { title: row.lane.label, facts }, x, y);
     }
   }

@@ -5,7 +5,7 @@
   const PAD = 4; // above and below the slices of a lane, CSS px
   const GROUP_H = { 0: 26, 1: 22 }; // top groups stand out, nested ones are quieter
   const FOLDED_H = 32; // a folded group keeps a row to draw its busy share in
-  const SLOT_H = { engine: 16, stream: 26, calls: 16, syncs: 16, ranges: 16, instants: 14, counter: 34, blocks: 12 };
+  const SLOT_H = { engine: 16, stream: 26, calls: 16, syncs: 16, ranges: 16, instants: 14, counter: 28, blocks: 12 };
   const SUMMARY_LANES = 12; // a folded group asks for at most this many wire lanes
 
   /** Height of one sublane: full for a few, squeezed when there are many. */
