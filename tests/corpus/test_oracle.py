@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import combinations
+from itertools import combinations, groupby
 
 import pytest
 
@@ -32,6 +32,31 @@ def test_two_engines_by_hand():
     }
     assert truth.exposed_copy_ns == 2  # 4-6; 2-4 is hidden behind the kernel
     assert truth.concurrency_ns == {0: 4, 1: 6, 2: 4}  # two at once: 2-4 and 4-6
+
+
+def test_a_wider_window_is_idle_outside():
+    truth = measure([(10, 14, "compute")], (0, 20))
+    assert (truth.window, truth.busy_ns, truth.idle_ns, truth.concurrency_ns) == (
+        (0, 20),
+        4,
+        16,
+        {0: 16, 1: 4},
+    )
+
+
+def test_longest_stretches_by_hand():
+    truth = measure([(0, 4, "compute"), (4, 6, "compute"), (5, 7, "copy_h2d"), (10, 11, "compute")])
+    assert truth.longest_ns == {
+        "busy": 7,
+        "idle": 3,
+        "exposed": 1,
+        ("compute",): 6,
+        ("copy_h2d",): 2,
+        ("compute", "copy_h2d"): 1,
+        0: 3,
+        1: 5,
+        2: 1,
+    }
 
 
 def test_touching_intervals_do_not_overlap():
@@ -74,8 +99,11 @@ def test_equals_counting_every_nanosecond(seed):
     assert truth.idle_ns == sum(not now for now in at)
     for engine in {e for *_, e in rows}:
         assert truth.engine_busy_ns[engine] == sum(engine in now for now in at)
-    for pair in combinations(sorted({e for *_, e in rows if e is not None}), 2):
-        assert truth.overlap_ns[pair] == sum(set(pair) <= set(now) for now in at)
+    for pair, overlap in truth.overlap_ns.items():
+        assert overlap == sum(set(pair) <= set(now) for now in at)
+    assert len(truth.overlap_ns) == len(list(combinations({e for *_, e in rows}, 2)))
+    runs = [len(list(group)) for is_busy, group in groupby(at, key=bool) if is_busy]
+    assert truth.longest_ns.get("busy", 0) == max(runs, default=0)
     copies = {"copy_h2d", "copy_d2h"}
     assert truth.exposed_copy_ns == sum(bool(copies & set(now)) and "compute" not in now for now in at)
     assert measure_by_unions(rows) == {name: getattr(truth, name) for name in measure_by_unions(rows)}

@@ -7,8 +7,8 @@ whatever runs in it. `measure_by_unions` merges intervals and knows only the len
 two engines is the length of both minus that of their union, exposed copy time the union with compute minus
 compute.
 
-Definitions (the design's words): intervals are half-open; the window of a device goes from the first start
-to the last end of its operations; busy is the time in which at least one operation runs, overlap of two
+Definitions (the design's words): intervals are half-open; the window goes from the first start to the last
+end of the trace's device operations; busy is the time in which at least one operation runs, overlap of two
 engines the time in which both have one; exposed copy time is the time in which a copy runs and no compute
 does. Annotations projected onto the device repeat its time and are never counted.
 """
@@ -75,9 +75,11 @@ class DeviceTruth:
     engine_busy_ns: dict[str | None, int]
     engine_work_ns: dict[str | None, int]
     engine_ops: dict[str | None, int]
-    overlap_ns: dict[tuple[str, str], int]
+    overlap_ns: dict[tuple[str | None, str | None], int]
     exposed_copy_ns: int
     concurrency_ns: dict[int, int]
+    longest_ns: dict[object, int] = field(default_factory=dict, compare=False)
+    """Longest unbroken stretch: by (engine,), pair, number of open operations, and by word for the rest."""
 
 
 @dataclass
@@ -98,8 +100,11 @@ class FileTruth:
         by_device: dict[int | None, list[Op]] = {}
         for op in self.ops:
             by_device.setdefault(op.device, []).append(op)
+        window = (
+            (min(op.start_ns for op in self.ops), max(op.end_ns for op in self.ops)) if self.ops else None
+        )
         return {
-            device: measure((op.start_ns, op.end_ns, op.engine) for op in ops)
+            device: measure(((op.start_ns, op.end_ns, op.engine) for op in ops), window)
             for device, ops in by_device.items()
         }
 
@@ -117,17 +122,24 @@ def nanoseconds(stamp: Any) -> int:
     return whole
 
 
-def measure(intervals: Iterable[tuple[int, int, str | None]]) -> DeviceTruth:
-    """Return the figures of one device from (start, end, engine), by pieces between neighbouring stamps."""
+def measure(
+    intervals: Iterable[tuple[int, int, str | None]], window: tuple[int, int] | None = None
+) -> DeviceTruth:
+    """Return the figures of one device from (start, end, engine), by pieces between neighbouring stamps.
+
+    Args:
+        intervals: The device's operations.
+        window: What they are measured in and lie in; by default from their first start to their last end.
+    """
     rows = list(intervals)
-    changes: dict[int, Counter[str | None]] = {}
+    changes: dict[int, Counter[str | None]] = {stamp: Counter() for stamp in window or ()}
     for start, end, engine in rows:
         changes.setdefault(start, Counter())
         changes.setdefault(end, Counter())
         changes[start][engine] += 1
         changes[end][engine] -= 1
     stamps = sorted(changes)
-    engines = {engine for _, _, engine in rows}
+    engines = _in_order({engine for _, _, engine in rows})
     truth = DeviceTruth(
         window=(stamps[0], stamps[-1]),
         busy_ns=0,
@@ -135,40 +147,53 @@ def measure(intervals: Iterable[tuple[int, int, str | None]]) -> DeviceTruth:
         engine_busy_ns=dict.fromkeys(engines, 0),
         engine_work_ns={e: sum(b - a for a, b, engine in rows if engine == e) for e in engines},
         engine_ops={e: sum(1 for *_, engine in rows if engine == e) for e in engines},
-        overlap_ns=dict.fromkeys(combinations(sorted(e for e in engines if e is not None), 2), 0),
+        overlap_ns=dict.fromkeys(combinations(engines, 2), 0),
         exposed_copy_ns=0,
         concurrency_ns={},
     )
     running: Counter[str | None] = Counter()
+    since: dict[object, int] = {}
     for here, there in pairwise(stamps):
         running.update(changes[here])
-        _count_piece(truth, {e: n for e, n in running.items() if n}, there - here)
+        facts = _count_piece(truth, {e: n for e, n in running.items() if n}, there - here)
+        since = {fact: since.get(fact, here) for fact in facts}
+        for fact, start in since.items():
+            truth.longest_ns[fact] = max(truth.longest_ns.get(fact, 0), there - start)
     return truth
 
 
-def _count_piece(truth: DeviceTruth, running: Mapping[str | None, int], length: int) -> None:
+def _in_order(engines: Iterable[str | None]) -> list[str | None]:
+    return sorted(engines, key=lambda engine: (engine is None, engine or ""))
+
+
+def _count_piece(truth: DeviceTruth, running: Mapping[str | None, int], length: int) -> list[object]:
+    """Add one piece to the figures and return what is true in it."""
     open_operations = sum(running.values())
     truth.concurrency_ns[open_operations] = truth.concurrency_ns.get(open_operations, 0) + length
     if not open_operations:
         truth.idle_ns += length
-        return
+        return [open_operations, "idle"]
     truth.busy_ns += length
+    facts: list[object] = [open_operations, "busy", *((engine,) for engine in running)]
     for engine in running:
         truth.engine_busy_ns[engine] += length
-    for pair in combinations(sorted(e for e in running if e is not None), 2):
+    for pair in combinations(_in_order(running), 2):
         truth.overlap_ns[pair] += length
+        facts.append(pair)
     if "compute" not in running and any(engine in COPY_ENGINES for engine in running):
         truth.exposed_copy_ns += length
+        facts.append("exposed")
+    return facts
 
 
 def measure_by_unions(intervals: Iterable[tuple[int, int, str | None]]) -> dict[str, Any]:
-    """Return busy, engine busy, overlap and exposed copy time, named as in `DeviceTruth`, from lengths of unions."""
+    """Return busy, engine busy, overlap and exposed copy time of `DeviceTruth` from lengths of unions."""
     rows = list(intervals)
     by_engine: dict[str | None, list[tuple[int, int]]] = {}
     for start, end, engine in rows:
         by_engine.setdefault(engine, []).append((start, end))
     busy = {engine: _union_length(own) for engine, own in by_engine.items()}
-    pairs = combinations(sorted(engine for engine in busy if engine is not None), 2)
+    pairs = combinations(_in_order(busy), 2)
     compute = by_engine.get("compute", [])
     copies = [row for engine in COPY_ENGINES for row in by_engine.get(engine, [])]
     overlaps = {(a, b): busy[a] + busy[b] - _union_length(by_engine[a] + by_engine[b]) for a, b in pairs}

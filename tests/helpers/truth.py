@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.oracle import DeviceTruth, FileTruth
+    from overlane.analysis.engines import DeviceReport
     from overlane.trace import Trace
 
 __all__ = [
@@ -87,9 +88,42 @@ def assert_figures(trace: Trace, truth: FileTruth) -> None:
         assert_device(found[key], figures)
 
 
-def assert_device(found: Any, expected: DeviceTruth) -> None:
-    """One device's figures equal the oracle's."""
-    raise NotImplementedError
+def assert_device(found: DeviceReport, expected: DeviceTruth) -> None:
+    """One device's figures and the lengths of their proofs equal the oracle's."""
+    assert (found.window, found.window_ns) == (expected.window, expected.window[1] - expected.window[0])
+    assert (found.busy_ns, found.idle_ns) == (expected.busy_ns, expected.idle_ns)
+    assert {use.engine: use.busy_ns for use in found.engines} == expected.engine_busy_ns
+    assert {use.engine: use.work_ns for use in found.engines} == expected.engine_work_ns
+    assert {use.engine: use.op_count for use in found.engines} == expected.engine_ops
+    pairs = {_pair(each.engine_a, each.engine_b): each for each in found.overlap}
+    assert len(pairs) == len(found.overlap)
+    assert {pair: each.overlap_ns for pair, each in pairs.items()} == expected.overlap_ns
+    assert found.exposed_copy_ns == expected.exposed_copy_ns
+    levels = {each.level: each.ns for each in found.concurrency}
+    assert levels == {level: ns for level, ns in expected.concurrency_ns.items() if ns}
+    if expected.longest_ns:
+        _assert_proofs(found, expected.longest_ns)
+
+
+def _assert_proofs(found: DeviceReport, longest: dict[object, int]) -> None:
+    assert _length(found.busy_longest) == longest.get("busy", 0)
+    assert _length(found.idle_longest) == longest.get("idle", 0)
+    assert _length(found.exposed_longest) == longest.get("exposed", 0)
+    for use in found.engines:
+        assert _length(use.longest_ns) == longest.get((use.engine,), 0)
+    for pair in found.overlap:
+        assert _length(pair.longest_ns) == longest.get(_pair(pair.engine_a, pair.engine_b), 0)
+    for level in found.concurrency:
+        assert _length(level.longest_ns) == longest[level.level]
+
+
+def _pair(a: str | None, b: str | None) -> tuple[str | None, str | None]:
+    first, second = sorted((a, b), key=lambda engine: (engine is None, engine or ""))
+    return first, second
+
+
+def _length(interval: tuple[int, int] | None) -> int:
+    return interval[1] - interval[0] if interval else 0
 
 
 def assert_round_trip(trace: Trace, path: Path) -> None:
