@@ -1,0 +1,1 @@
+"""Plotly figures made from results of analyses, and the palette and wording of numbers of all drawings."""

@@ -1,0 +1,89 @@
+"""Colours and names of everything that is drawn; the canvas has the same values as CSS variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+__all__ = ["COLOURS", "ENGINE_LABELS", "Theme", "colour", "engine_label", "template"]
+
+Theme = Literal["light", "dark"]
+
+COLOURS: dict[str, tuple[str, str]] = {
+    "compute": ("#4c78a8", "#6f9fd0"),
+    "copy_h2d": ("#e0943a", "#eaa552"),
+    "copy_d2h": ("#b0559a", "#cf7fbc"),
+    "copy_d2d": ("#3f9c8f", "#5fbcae"),
+    "copy_p2p": ("#8a6d3b", "#b39557"),
+    "memset": ("#8a8f98", "#9aa0aa"),
+    "collective": ("#c44e52", "#e0787b"),
+    "runtime_call": ("#7aa37a", "#7fb07f"),
+    "driver_call": ("#5d8a5d", "#6a9a6a"),
+    "sync": ("#c9a227", "#dcb94a"),
+    "operator": ("#9aa7c7", "#5d6b8f"),
+    "annotation": ("#9d8fd0", "#8577c0"),
+    "python": ("#c3b9a5", "#6f6757"),
+    "profiler": ("#c9ced6", "#454d59"),
+    "overhead": ("#d98880", "#b0605a"),
+    "instant": ("#66707e", "#8c96a5"),
+    "counter": ("#6c9bd2", "#6c9bd2"),
+    "other": ("#b0b7c1", "#5a6472"),
+}
+"""Category to its colour on a light and on a dark page."""
+
+ENGINE_LABELS = {
+    "compute": "compute",
+    "copy_h2d": "copy H2D",
+    "copy_d2h": "copy D2H",
+    "copy_d2d": "copy D2D",
+    "copy_p2p": "copy P2P",
+    "memset": "memset",
+}
+"""Engine to the words that the pages use for it."""
+
+# Background, raised surface, rule, text and quiet text of the pages.
+_SURFACES: dict[Theme, tuple[str, str, str, str, str]] = {
+    "light": ("#fbfcfd", "#ffffff", "#e4e8ee", "#1c2430", "#66707e"),
+    "dark": ("#12161c", "#181d25", "#2a313c", "#e6eaf0", "#8c96a5"),
+}
+_FONT = 'Inter, "Segoe UI", system-ui, sans-serif'
+
+
+def colour(category: str, theme: Theme) -> str:
+    """Return the colour of a category as a hex code; unknown categories look like `other`."""
+    light, dark = COLOURS.get(category, COLOURS["other"])
+    return dark if theme == "dark" else light
+
+
+def engine_label(engine: str | None) -> str:
+    """Return the words for an engine; None is an operation whose engine the source does not say."""
+    return "engine not recorded" if engine is None else ENGINE_LABELS.get(engine, engine)
+
+
+def template(theme: Theme) -> go.layout.Template:
+    """Return the Plotly template that matches the page: its colours, font and calm axes."""
+    import plotly.graph_objects as go  # noqa: PLC0415 - a third of a second that only pages with charts pay
+
+    _, panel, rule, text, quiet = _SURFACES[theme]
+    axis = {
+        "gridcolor": rule,
+        "linecolor": rule,
+        "zerolinecolor": rule,
+        "tickfont": {"color": quiet},
+        "automargin": True,
+    }
+    return go.layout.Template(
+        layout={
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": _FONT, "size": 12, "color": text},
+            "colorway": [colour(name, theme) for name in ENGINE_LABELS],
+            "xaxis": axis,
+            "yaxis": axis,
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "hoverlabel": {"bgcolor": panel, "bordercolor": rule, "font": {"color": text, "family": _FONT}},
+            "showlegend": False,
+        }
+    )

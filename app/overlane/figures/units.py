@@ -1,0 +1,125 @@
+"""Turn numbers of the trace contract into text for people.
+
+Numbers stay integers in nanoseconds and bytes everywhere else; only figures and text convert them.
+"""
+
+from __future__ import annotations
+
+__all__ = ["exact_ns", "format_bytes", "format_count", "format_fraction", "format_ns", "format_rate"]
+
+_NS_UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
+_BYTE_UNITS = ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB"))
+# Above this, seconds are harder to read than minutes.
+_MINUTES_FROM_NS = 600 * 1_000_000_000
+
+
+def _four_digits(value: float) -> str:
+    """Write a value under 1000 with four significant digits, as in 6.823, 20.42 or 111.2."""
+    for decimals, limit in ((3, 9.9995), (2, 99.995), (1, 999.95)):
+        if value < limit:
+            return f"{value:.{decimals}f}"
+    return f"{value:.0f}"
+
+
+def format_ns(ns: int | None) -> str:
+    """Write a time or a length of time with a fitting unit.
+
+    Args:
+        ns: Nanoseconds; None is "unknown".
+
+    Returns:
+        Four significant digits with the unit, whole nanoseconds below 1 µs.
+
+    Example:
+        >>> format_ns(6_823_000), format_ns(850), format_ns(0)
+        ('6.823 ms', '850 ns', '0')
+    """
+    if ns is None:
+        return "unknown"
+    if ns < 0:
+        return "-" + format_ns(-ns)
+    if ns == 0:
+        return "0"
+    if ns < 1_000:
+        return f"{ns} ns"
+    if ns >= _MINUTES_FROM_NS:
+        seconds = round(ns / 1_000_000_000)
+        hours, minutes = divmod(seconds // 60, 60)
+        return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds % 60} s"
+    for factor, unit in _NS_UNITS[1:-1]:
+        if ns / factor < 999.95:
+            return f"{_four_digits(ns / factor)} {unit}"
+    return f"{_four_digits(ns / 1_000_000_000)} s"
+
+
+def exact_ns(ns: int | None) -> str:
+    """Write nanoseconds digit by digit in groups of three.
+
+    Example:
+        >>> exact_ns(13_587_412)
+        '13 587 412 ns'
+    """
+    if ns is None:
+        return "unknown"
+    return f"{ns:,} ns".replace(",", "\u202f")
+
+
+def format_bytes(count: int | None) -> str:
+    """Write a size in binary units.
+
+    Example:
+        >>> format_bytes(1536), format_bytes(12)
+        ('1.500 KiB', '12 B')
+    """
+    if count is None:
+        return "unknown"
+    if abs(count) < 1 << 10:
+        return f"{count} B"
+    for factor, unit in _BYTE_UNITS[1:-1]:
+        if abs(count) / factor < 1023.95:
+            return f"{_four_digits(count / factor)} {unit}"
+    factor, unit = _BYTE_UNITS[-1]
+    return f"{_four_digits(count / factor)} {unit}"
+
+
+def format_rate(count: int | None, ns: int | None) -> str:
+    """Write bytes per time as decimal GB/s or MB/s, the units that vendors give; "unknown" without either.
+
+    Example:
+        >>> format_rate(50_000_000, 1_000_000)
+        '50.00 GB/s'
+    """
+    if not count or not ns:
+        return "unknown"
+    rate = count / ns  # bytes per nanosecond are GB/s
+    return f"{_four_digits(rate)} GB/s" if rate >= 1 else f"{_four_digits(rate * 1000)} MB/s"
+
+
+def format_count(count: int) -> str:
+    """Write a whole number in groups of three.
+
+    Example:
+        >>> format_count(1234567)
+        '1 234 567'
+    """
+    return f"{count:,}".replace(",", "\u202f")
+
+
+def format_fraction(fraction: float | None) -> str:
+    """Write a share in percent; one that is not zero never reads as zero, nor one below all as all.
+
+    Example:
+        >>> format_fraction(0.997), format_fraction(0.00001), format_fraction(1.0)
+        ('99.7 %', '< 0.1 %', '100 %')
+    """
+    if fraction is None:
+        return "unknown"
+    if fraction <= 0:
+        return "0 %"
+    if fraction >= 1:
+        return "100 %"
+    if fraction < 0.001:
+        return "< 0.1 %"
+    if fraction > 0.999:
+        return "> 99.9 %"
+    return f"{100 * fraction:.1f} %"

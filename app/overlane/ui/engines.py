@@ -1,0 +1,215 @@
+"""Engine reports as elements: numbers, tables and charts of one device, each number leading to its proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from overlane.figures.overlap import busy_bars, concurrency_bars, overlap_heatmap
+from overlane.figures.palette import Theme, engine_label
+from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
+from overlane.ui.links import around, timeline_href
+from overlane.ui.parts import goto, heading, swatch, table
+
+if TYPE_CHECKING:
+    from overlane.cache import OpenedTrace
+
+__all__ = ["Place", "device_section", "device_summary", "report_of"]
+
+_GRAPH: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
+"""No tool bar: the figures are small and fixed, and nothing of Plotly's leads to another machine."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the numbers of a report can be looked at.
+
+    Attributes:
+        trace_id: Trace.
+        rank: Rank of the device.
+        span_ns: Span of the trace.
+    """
+
+    trace_id: str
+    rank: int | None
+    span_ns: int
+
+    def link(self, ns: int, proof: Sequence[int] | None, *, text: str = "") -> Component:
+        """Return a time as a link to the interval that proves it, which is marked there.
+
+        Args:
+            ns: The time.
+            proof: Start and end of its longest stretch; None or empty where it is zero.
+            text: Words instead of the time.
+        """
+        words = text or format_ns(ns)
+        if not proof or proof[1] <= proof[0]:
+            return html.Span(words, title=exact_ns(ns))
+        start, end = int(proof[0]), int(proof[1])
+        href = timeline_href(
+            self.trace_id, rank=self.rank, window=around(start, end, self.span_ns), marked=(start, end)
+        )
+        return goto(words, href, title=f"{exact_ns(ns)}; its longest stretch is {exact_ns(end - start)}")
+
+
+REPORT_VERSION = 1
+"""Changes with what `engine_report` gives, so that stored results of older versions are computed anew."""
+
+
+def report_of(opened: OpenedTrace) -> dict[str, Any]:
+    """Return the engine report of a whole trace as JSON, from the cache where it was computed before."""
+    from overlane.analysis.engines import engine_report  # noqa: PLC0415 - loads compiled code
+
+    return opened.result("engines", REPORT_VERSION, lambda: engine_report(opened.trace).to_json())
+
+
+def device_title(device: dict[str, Any]) -> str:
+    """Return the words for a device of a report, with its rank where it has one."""
+    number = "GPU not recorded" if device["device_id"] is None else f"GPU {device['device_id']}"
+    rank = "" if device["rank"] is None else f"rank {device['rank']} · "
+    return rank + number
+
+
+def _share(ns: int, window_ns: int) -> float:
+    return ns / window_ns if window_ns else 0.0
+
+
+def busy_table(device: dict[str, Any], place: Place, *, is_short: bool = False) -> Component:
+    """Return the engines of a device as a table: busy time, share, operations and the sum of their durations.
+
+    Args:
+        device: A device of the report.
+        place: Where the numbers lead to.
+        is_short: Leave out operations and sum, for narrow panels.
+    """
+    window = device["window_ns"]
+    rows = []
+    for item in device["engines"]:
+        name = html.Span([swatch(item["engine"] or "other"), engine_label(item["engine"])])
+        row = [
+            name,
+            place.link(item["busy_ns"], item["longest_ns"]),
+            format_fraction(_share(item["busy_ns"], window)),
+        ]
+        if not is_short:
+            row += [format_count(item["op_count"]), format_ns(item["work_ns"])]
+        rows.append(row)
+    head = ["engine", "busy", "of the window", *([] if is_short else ["operations", "sum of durations"])]
+    return table("Busy time of each engine", head, rows, numbers=range(1, len(head)), hides_caption=True)
+
+
+def overlap_table(device: dict[str, Any], place: Place) -> Component:
+    """Return every pair of engines with the time when both were busy."""
+    rows = [
+        [
+            f"{engine_label(pair['engine_a'])} and {engine_label(pair['engine_b'])}",
+            place.link(pair["overlap_ns"], pair["longest_ns"]),
+            format_fraction(_share(pair["overlap_ns"], device["window_ns"])),
+        ]
+        for pair in device["overlap"]
+    ]
+    if not rows:
+        used = "Only one engine was used" if device["engines"] else "No engine was used"
+        return html.P(f"{used}, so nothing can overlap.", className="ov-quiet")
+    head = ["both busy", "overlap", "of the window"]
+    return table("Overlap of each pair", head, rows, numbers=(1, 2), hides_caption=True)
+
+
+def concurrency_table(device: dict[str, Any], place: Place) -> Component:
+    """Return how long how many operations were open at once."""
+    rows = [
+        [
+            str(item["level"]),
+            place.link(item["ns"], item["longest_ns"]),
+            format_fraction(_share(item["ns"], device["window_ns"])),
+        ]
+        for item in device["concurrency"]
+    ]
+    head = ["open at once", "time", "of the window"]
+    return table("Operations open at once", head, rows, numbers=(1, 2), hides_caption=True)
+
+
+def headline(device: dict[str, Any], place: Place) -> Component:
+    """Return the few numbers that say how well a device was used."""
+    window = device["window_ns"]
+    exposed = device["exposed_copy_ns"]
+    figures = [
+        ("window", place.link(window, device["window"]), "first start to last end"),
+        (
+            "busy",
+            place.link(device["busy_ns"], device["busy_longest"]),
+            format_fraction(_share(device["busy_ns"], window)),
+        ),
+        (
+            "idle",
+            place.link(device["idle_ns"], device["idle_longest"]),
+            format_fraction(_share(device["idle_ns"], window)),
+        ),
+        ("exposed copies", place.link(exposed, device["exposed_longest"]), "copying while nothing computes"),
+    ]
+    return html.Dl(
+        [
+            html.Div([html.Dt(label), html.Dd(number), html.Dd(note, className="ov-quiet")])
+            for label, number, note in figures
+        ],
+        className="ov-figures",
+    )
+
+
+def device_summary(device: dict[str, Any], place: Place) -> list[Component]:
+    """Return a device in few lines, for narrow panels: busy, idle, busy per engine, overlap of each pair."""
+    window = device["window_ns"]
+    facts = html.Dl(
+        [
+            html.Div(
+                [
+                    html.Dt(label),
+                    html.Dd([place.link(ns, proof), f" · {format_fraction(_share(ns, window))}"]),
+                ],
+                className="ov-fact",
+            )
+            for label, ns, proof in (
+                ("busy", device["busy_ns"], device["busy_longest"]),
+                ("idle", device["idle_ns"], device["idle_longest"]),
+            )
+        ],
+        className="ov-facts",
+    )
+    tables = [busy_table(device, place, is_short=True)] if device["engines"] else []
+    return [html.H3(device_title(device)), facts, *tables, overlap_table(device, place)]
+
+
+def device_section(device: dict[str, Any], place: Place, theme: Theme) -> Component:
+    """Return the whole report of one device: headline numbers, charts, and the same numbers as tables."""
+    window = max(device["window_ns"], 1)
+    busy = {item["engine"]: item["busy_ns"] for item in device["engines"]}
+    pairs = {(pair["engine_a"], pair["engine_b"]): pair["overlap_ns"] for pair in device["overlap"]}
+    pairs |= {(engine, engine): ns for engine, ns in busy.items()}
+    levels = {item["level"]: item["ns"] for item in device["concurrency"]}
+    blocks = (
+        ("Busy time of each engine", busy_bars(busy, window, theme=theme), busy_table(device, place)),
+        (
+            "Both busy at once",
+            overlap_heatmap(list(busy), pairs, window_ns=window, theme=theme),
+            overlap_table(device, place),
+        ),
+        ("Operations open at once", concurrency_bars(levels, theme=theme), concurrency_table(device, place)),
+    )
+    return html.Section(
+        [
+            html.H2(device_title(device)),
+            headline(device, place),
+            html.Div(
+                [
+                    html.Div([heading(title), dcc.Graph(figure=figure, config=_GRAPH), numbers])
+                    for title, figure, numbers in blocks
+                ],
+                className="ov-charts",
+            ),
+        ],
+        className="ov-device",
+    )

@@ -1,0 +1,84 @@
+"""Ids of the elements that callbacks, the canvas and tests speak of."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CAPABILITIES",
+    "COMPARE",
+    "DETAILS",
+    "HEADER_TOOLS",
+    "HEADER_TRACE",
+    "HITS",
+    "LIBRARY",
+    "LIBRARY_FOUND",
+    "LIBRARY_NAME",
+    "LIBRARY_OPEN",
+    "LIBRARY_RESCAN",
+    "LOCATION",
+    "NAV",
+    "NOTICE",
+    "OPEN",
+    "OVERLAP",
+    "POLL",
+    "RANGE",
+    "RANGE_PANEL",
+    "RANK",
+    "SEARCH",
+    "SEARCH_AT",
+    "SEARCH_LIST",
+    "SEARCH_NEXT",
+    "SEARCH_PANEL",
+    "SEARCH_PREVIOUS",
+    "SELECTION",
+    "SUMMARY",
+    "THEME",
+    "TIMELINE",
+    "TIMELINE_OTHER",
+    "VIEW",
+    "page_id",
+]
+
+LOCATION = "ov-url"
+OPEN = "ov-open"  # which trace is shown and how far its opening is
+POLL = "ov-poll"
+THEME = "ov-theme"
+
+# Set by the canvas.
+SELECTION = "ov-selection"
+RANGE = "ov-range"
+VIEW = "ov-view"
+
+HEADER_TRACE = "ov-header-trace"
+HEADER_TOOLS = "ov-header-tools"
+CAPABILITIES = "ov-capabilities"
+COMPARE = "ov-compare"
+RANK = "ov-rank"
+NAV = "ov-nav"
+
+SEARCH = "ov-search"
+SEARCH_AT = "ov-search-at"
+SEARCH_LIST = "ov-search-list"
+SEARCH_PANEL = "ov-search-panel"
+SEARCH_NEXT = "ov-search-next"
+SEARCH_PREVIOUS = "ov-search-previous"
+HITS = "ov-hits"
+
+TIMELINE = "timeline"
+TIMELINE_OTHER = "timeline-b"
+NOTICE = "ov-notice"
+DETAILS = "ov-details"
+RANGE_PANEL = "ov-range-panel"
+SUMMARY = "ov-summary"
+
+LIBRARY = "ov-library"
+LIBRARY_NAME = "ov-library-name"
+LIBRARY_OPEN = "ov-library-open"
+LIBRARY_RESCAN = "ov-library-rescan"
+LIBRARY_FOUND = "ov-library-found"
+
+OVERLAP = "ov-overlap"
+
+
+def page_id(name: str) -> str:
+    """Return the id of a page's container."""
+    return f"page-{name}"

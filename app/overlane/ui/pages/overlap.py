@@ -1,0 +1,81 @@
+"""The overlap page: how the engines of each device share its time, each number leading to its proof."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dash import Input, Output, html, no_update
+from dash.development.base_component import Component
+
+from overlane.errors import OverlaneError
+from overlane.figures.palette import Theme
+from overlane.ui import ids
+from overlane.ui.engines import Place, device_section, report_of
+from overlane.ui.parts import extra, notice
+from overlane.ui.wiring import wire
+
+if TYPE_CHECKING:
+    import dash
+
+    from overlane.ui.store import TraceStore
+
+__all__ = ["NAME", "TITLE", "layout", "register"]
+
+NAME = "overlap"
+TITLE = "Overlap"
+
+
+def layout() -> Component:
+    """Return the static elements of the page."""
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.H1("Engines and overlap"),
+                    html.P(
+                        "Busy is the length of the union of the operations; overlap is when both were busy. "
+                        "Each number leads to the longest stretch that proves it.",
+                        className="ov-quiet",
+                    ),
+                ],
+                className="ov-page-head",
+            ),
+            html.Div(id=ids.OVERLAP, **extra(aria_live="polite")),
+        ],
+        className="ov-scroll",
+    )
+
+
+def register(app: dash.Dash, store: TraceStore) -> None:
+    """Attach the page's callbacks to an app."""
+    wire(
+        app,
+        partial(show, store),
+        Output(ids.OVERLAP, "children"),
+        Input(ids.OPEN, "data"),
+        Input(ids.THEME, "data"),
+        Input(ids.LOCATION, "pathname"),
+    )
+
+
+def show(store: TraceStore, state: dict[str, Any] | None, theme: str | None, path: str | None) -> Any:
+    """Return the report of every device of the trace that is shown; nothing while another page is shown."""
+    if (path or "").strip("/") != NAME or theme is None:
+        return no_update
+    if not state or state["state"] in {"none", "loading"}:
+        return notice("No trace is open yet.", "Choose one on the library page, or wait until it is opened.")
+    try:
+        opened = store.opened(state["trace"])
+    except OverlaneError as error:
+        return notice("The trace cannot be opened.", str(error), kind="failed")
+    if opened is None:
+        return no_update
+    devices = report_of(opened)["devices"]
+    if not devices:
+        return notice(
+            "No GPU work.", "This trace holds no device operation: no engine was busy.", kind="warning"
+        )
+    colours: Theme = "dark" if theme == "dark" else "light"
+    places = [Place(state["trace"], device["rank"], opened.trace.span_ns) for device in devices]
+    return [device_section(device, place, colours) for device, place in zip(devices, places, strict=True)]

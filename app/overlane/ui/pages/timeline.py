@@ -1,0 +1,239 @@
+"""The timeline page: the canvas, details of the selected slice, numbers of a marked range, the search."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from dash import Input, Output, State, html, no_update
+from dash.development.base_component import Component
+
+from overlane.errors import OverlaneError
+from overlane.ui import ids
+from overlane.ui.panels import range_panel, search_panel, selection_panel, trace_panel
+from overlane.ui.parts import extra, notice
+from overlane.ui.wiring import wire, wire_script
+
+if TYPE_CHECKING:
+    import dash
+
+    from overlane.ui.store import TraceStore
+
+__all__ = ["NAME", "TITLE", "layout", "register"]
+
+NAME = "timeline"
+TITLE = "Timeline"
+
+SEARCH_LIMIT = 300
+
+# Gives the canvases their traces. Attributes only: the elements themselves are never returned by a callback.
+_GIVE_TRACES = """function(open, path) {
+    const none = dash_clientside.no_update;
+    if (!open || !(path || '').startsWith('/timeline')) return [none, none, none, none, none];
+    const ready = open.state === 'ready' ? open.trace : '';
+    const other = open.state === 'ready' && open.other_state === 'ready' ? open.other_trace : '';
+    const rank = open.rank === null || open.rank === undefined ? '' : String(open.rank);
+    return [ready, rank, other, '', other ? {} : {display: 'none'}];
+}"""
+
+# Steps through the hits: the canvas selects the row and brings it into view.
+_STEP = """function(next, previous, enter, hits) {
+    const none = dash_clientside.no_update;
+    if (!hits || !hits.hits.length) return none;
+    const controller = window.overlane && window.overlane.timeline('timeline');
+    if (!controller) return none;
+    const by = dash_clientside.callback_context.triggered_id === '%s' ? -1 : 1;
+    const n = hits.hits.length;
+    const known = window.overlaneHit && window.overlaneHit.text === hits.text;
+    const last = known ? window.overlaneHit.at : (by > 0 ? -1 : 0);
+    const at = (last + by + n) %% n;
+    window.overlaneHit = {text: hits.text, at};
+    const hit = hits.hits[at];
+    const room = Math.max(hit.end_ns - hit.start_ns, 500) * 2;
+    controller.zoomTo(hit.start_ns - room, hit.end_ns + room);
+    controller.select(hit.table, hit.row);
+    return `${at + 1} of ${n}`;
+}"""
+
+
+def layout() -> Component:
+    """Return the static elements of the page."""
+    return html.Div(
+        [
+            html.H1("Timeline", className="ov-hidden"),
+            html.Div(
+                [
+                    html.Div(id=ids.NOTICE, className="ov-over"),
+                    html.Div(
+                        id=ids.TIMELINE,
+                        className="ov-timeline",
+                        **extra(data_trace="", data_rank="", data_link="main", aria_describedby=ids.SUMMARY),
+                    ),
+                    html.Div(
+                        id=ids.TIMELINE_OTHER,
+                        className="ov-timeline",
+                        style={"display": "none"},
+                        **extra(data_trace="", data_rank="", data_link="main"),
+                    ),
+                    html.Aside(
+                        [
+                            html.Div(
+                                [
+                                    html.Button(
+                                        "↑",
+                                        id=ids.SEARCH_PREVIOUS,
+                                        type="button",
+                                        title="previous hit",
+                                        **extra(aria_label="previous hit"),
+                                    ),
+                                    html.Button(
+                                        "↓",
+                                        id=ids.SEARCH_NEXT,
+                                        type="button",
+                                        title="next hit (Enter)",
+                                        **extra(aria_label="next hit"),
+                                    ),
+                                    html.Span(
+                                        id=ids.SEARCH_AT, className="ov-quiet", **extra(aria_live="polite")
+                                    ),
+                                ],
+                                className="ov-search-steps",
+                            ),
+                            html.Div(id=ids.SEARCH_LIST, className="ov-search-list"),
+                        ],
+                        id=ids.SEARCH_PANEL,
+                        className="ov-search-panel",
+                        style={"display": "none"},
+                        **extra(aria_label="Search results"),
+                    ),
+                ],
+                className="ov-canvases",
+            ),
+            html.Div(
+                [
+                    html.Div(id=ids.DETAILS, className="ov-details", **extra(aria_live="polite")),
+                    html.Div(range_panel(None, None), id=ids.RANGE_PANEL, className="ov-range"),
+                ],
+                className="ov-bottom",
+            ),
+        ],
+        className="ov-timeline-page",
+    )
+
+
+def register(app: dash.Dash, store: TraceStore) -> None:
+    """Attach the page's callbacks to an app."""
+    wire_script(
+        app,
+        _GIVE_TRACES,
+        Output(ids.TIMELINE, "data-trace"),
+        Output(ids.TIMELINE, "data-rank"),
+        Output(ids.TIMELINE_OTHER, "data-trace"),
+        Output(ids.TIMELINE_OTHER, "data-rank"),
+        Output(ids.TIMELINE_OTHER, "style"),
+        Input(ids.OPEN, "data"),
+        Input(ids.LOCATION, "pathname"),
+    )
+    wire_script(
+        app,
+        _STEP % ids.SEARCH_PREVIOUS,
+        Output(ids.SEARCH_AT, "children"),
+        Input(ids.SEARCH_NEXT, "n_clicks"),
+        Input(ids.SEARCH_PREVIOUS, "n_clicks"),
+        Input(ids.SEARCH, "n_submit"),
+        State(ids.HITS, "data"),
+        first_call=False,
+    )
+    wire(app, partial(show_notice, store), Output(ids.NOTICE, "children"), Input(ids.OPEN, "data"))
+    wire(
+        app,
+        partial(show_details, store),
+        Output(ids.DETAILS, "children"),
+        Input(ids.SELECTION, "data"),
+        Input(ids.OPEN, "data"),
+    )
+    wire(
+        app,
+        partial(show_range, store),
+        Output(ids.RANGE_PANEL, "children"),
+        Input(ids.RANGE, "data"),
+        first_call=False,
+    )
+    wire(
+        app,
+        partial(find, store),
+        Output(ids.HITS, "data"),
+        Output(ids.SEARCH_LIST, "children"),
+        Output(ids.SEARCH_PANEL, "style"),
+        Input(ids.SEARCH, "value"),
+        Input(ids.OPEN, "data"),
+        first_call=False,
+    )
+
+
+def show_notice(store: TraceStore, state: dict[str, Any] | None) -> Any:
+    """Return the sentence that stands in for the canvas: opening, failed, nothing to show, no GPU work."""
+    if not state or state["state"] == "none":
+        return notice(
+            "No trace is open.",
+            "Choose one on the library page, or start the server with one: overlane serve TRACE",
+        )
+    if state["state"] == "loading":
+        return notice(
+            f"Opening {state['name']} …",
+            f"{state['progress']:.0%} read and indexed; this is done once per file.",
+        )
+    if state["state"] == "failed":
+        return notice(f"{state['name']} cannot be opened.", state["reason"], kind="failed")
+    if state["other_state"] == "failed":
+        return notice("The second trace cannot be opened.", state["other_reason"], kind="failed")
+    if state["other_state"] == "loading":
+        return notice(f"Opening {state['other_name']} …", f"{state['other_progress']:.0%} read and indexed.")
+    opened = store.opened(state["trace"])
+    if opened is not None and not opened.trace.table("ops").num_rows:
+        return notice(
+            "No GPU work.",
+            "This trace holds no device operation; what the host recorded is shown.",
+            kind="warning",
+        )
+    return None
+
+
+def show_details(store: TraceStore, selection: dict[str, Any] | None, state: dict[str, Any] | None) -> Any:
+    """Return the panel of the selected slice, or of the whole trace when none of its slices is selected."""
+    if not state or state["state"] != "ready":
+        return None
+    try:
+        shown = {state["trace"], state["other_trace"]}
+        if selection and selection.get("trace") in shown and selection.get("row") is not None:
+            opened = store.opened(selection["trace"])
+            if opened is not None:
+                return selection_panel(opened, selection)
+        opened = store.opened(state["trace"])
+        return None if opened is None else trace_panel(opened.trace, state["trace"], state["rank"])
+    except (OverlaneError, KeyError, IndexError) as error:
+        return notice("Nothing to show.", f"The selected row cannot be found: {error}", kind="failed")
+
+
+def show_range(store: TraceStore, marked: dict[str, Any] | None) -> Any:
+    """Return the statistics of the marked range."""
+    if not marked or marked.get("t0_ns") is None:
+        return range_panel(None, None)
+    try:
+        opened = store.opened(marked["trace"])
+    except OverlaneError as error:
+        return notice("No statistics.", str(error), kind="failed")
+    return no_update if opened is None else range_panel(opened.trace, marked)
+
+
+def find(
+    store: TraceStore, text: str | None, state: dict[str, Any] | None
+) -> tuple[Any, Any, dict[str, str]]:
+    """Return the hits of a search, the list of them, and whether the list is shown."""
+    words = (text or "").strip()
+    opened = store.opened(state["trace"]) if words and state and state["state"] == "ready" else None
+    if opened is None or not state:
+        return None, None, {"display": "none"}
+    rank = state["rank"] if state["rank"] is not None else opened.trace.ranks[0]
+    found = opened.timeline(rank).search(words, limit=SEARCH_LIMIT)
+    return {"text": words, "hits": found["hits"]}, search_panel(state["trace"], rank, words, found), {}

@@ -1,0 +1,273 @@
+"""The panels around the canvas: a selected slice, a marked range, the whole trace, the hits of a search."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from overlane.figures.units import exact_ns, format_count, format_ns
+from overlane.ui.engines import Place, device_summary
+from overlane.ui.facts import stream_facts, trace_facts
+from overlane.ui.links import around, timeline_href
+from overlane.ui.parts import fact_list, goto, heading, table
+from overlane.ui.rows import (
+    Connection,
+    Fact,
+    connections,
+    facts_of_row,
+    interval_of,
+    row_title,
+    unknown_columns,
+)
+
+if TYPE_CHECKING:
+    from overlane.cache import OpenedTrace
+    from overlane.trace import Trace
+
+__all__ = ["range_panel", "search_panel", "selection_panel", "trace_panel"]
+
+_TEXT_SHOWN = 400
+_NOUNS_OF_TABLES = {
+    "ops": "operations",
+    "api_calls": "host calls",
+    "syncs": "synchronizations",
+    "ranges": "ranges",
+}
+
+
+def selection_panel(opened: OpenedTrace, selection: dict[str, Any]) -> list[Component]:
+    """Return everything that the trace says of the selected slice, and where to go from it.
+
+    Args:
+        opened: The slice's trace.
+        selection: `trace`, `rank`, `table` and `row` as the canvas gives them.
+
+    Raises:
+        KeyError: There is no such table.
+        IndexError: There is no such row.
+    """
+    trace, name, row = opened.trace, str(selection["table"]), int(selection["row"])
+    facts = facts_of_row(trace, name, row)
+    unknown = unknown_columns(trace, name, row)
+    first = [
+        fact
+        for fact in facts
+        if not fact.column or fact.column in {"name", "start_ns", "end_ns"} or fact.column == "stream_id"
+    ]
+    rest = [fact for fact in facts if fact not in first]
+    said = [Fact(str(key), *_plain(value)) for key, value in trace.attributes(name, row).items()]
+    return [
+        html.Div(
+            [
+                heading(f"Selected {row_title(name, row).rsplit(' ', 1)[0]}", note=f"{name} {row}"),
+                fact_list(first),
+                *_links(opened, selection),
+            ],
+            className="ov-panel",
+        ),
+        html.Div(
+            [heading("All columns", note=f"{len(facts)} known"), fact_list(rest), _not_recorded(unknown)],
+            className="ov-panel",
+        ),
+        html.Div(
+            [
+                heading("The source also says"),
+                fact_list(said) if said else html.P("Nothing more.", className="ov-quiet"),
+            ],
+            className="ov-panel",
+        ),
+    ]
+
+
+def _plain(value: Any) -> tuple[str, str]:
+    """Return a value of the source as text, cut where it is very long, and whole for the hover."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return (text, "") if len(text) <= _TEXT_SHOWN else (text[:_TEXT_SHOWN] + " …", text)
+
+
+def _not_recorded(unknown: list[Fact]) -> Component | None:
+    if not unknown:
+        return None
+    return html.Details(
+        [html.Summary(f"{len(unknown)} columns are unknown here"), fact_list(unknown)],
+        className="ov-unknown",
+    )
+
+
+def _links(opened: OpenedTrace, selection: dict[str, Any]) -> list[Component]:
+    trace, name, row = opened.trace, str(selection["table"]), int(selection["row"])
+    found: list[Component] = []
+    grouped: dict[str, list[Connection]] = {}
+    for item in connections(trace, name, row):
+        grouped.setdefault(item.kind, []).append(item)
+    for kind, items in grouped.items():
+        label = kind if items[0].count == 1 else f"{format_count(items[0].count)} {kind}s"
+        links = [html.Span(_link(selection, trace, item)) for item in items]
+        if items[0].count > len(items):
+            links.append(
+                html.Span(f"and {format_count(items[0].count - len(items))} more", className="ov-quiet")
+            )
+        found.append(html.Div([html.Dt(label), html.Dd(links, className="ov-links")], className="ov-fact"))
+    neighbours = opened.timeline(_rank(selection, trace)).neighbours(name, row)
+    for side in ("previous", "next"):
+        other = neighbours.get(side)
+        text = (
+            "none on this track"
+            if other is None
+            else _link(selection, trace, _neighbour(trace, name, side, int(other)))
+        )
+        found.append(html.Div([html.Dt(side), html.Dd(text)], className="ov-fact"))
+    return [html.Dl(found, className="ov-facts")]
+
+
+def _rank(selection: dict[str, Any], trace: Trace) -> int | None:
+    rank = selection.get("rank")
+    return trace.ranks[0] if rank is None or rank == "" else int(rank)
+
+
+def _neighbour(trace: Trace, name: str, kind: str, row: int) -> Connection:
+    values = trace.row(name, row)
+    start, end = interval_of(values)
+    return Connection(
+        kind,
+        name,
+        row,
+        str(values.get("name") or values.get("sync_kind") or row_title(name, row)),
+        start,
+        end,
+    )
+
+
+def _link(selection: dict[str, Any], trace: Trace, item: Connection) -> Component:
+    href = timeline_href(
+        selection["trace"],
+        rank=_rank(selection, trace),
+        window=around(item.start_ns, item.end_ns, trace.span_ns),
+        selected=(item.table, item.row),
+    )
+    length = f" · {format_ns(item.end_ns - item.start_ns)}" if item.end_ns > item.start_ns else ""
+    return goto(
+        f"{item.text}{length}", href, title=f"{row_title(item.table, item.row)} at {exact_ns(item.start_ns)}"
+    )
+
+
+def trace_panel(trace: Trace, trace_id: str, rank: int | None) -> list[Component]:
+    """Return the whole trace in words and as a table of its streams; stands where no slice is selected."""
+    facts = trace_facts(trace)
+    shown = rank if rank is not None else trace.ranks[0]
+    counts = [
+        Fact(_NOUNS_OF_TABLES.get(name, name.replace("_", " ")), format_count(count))
+        for name, count in facts.row_counts.items()
+        if name not in {"attributes", "devices", "streams", "threads", "partitions"}
+    ]
+    about = [
+        Fact("devices", facts.device_words),
+        Fact("span", format_ns(facts.span_ns), exact_ns(facts.span_ns)),
+        *counts,
+    ]
+    rows = [
+        [
+            goto(
+                "not recorded" if stream.stream_id is None else f"stream {stream.stream_id}",
+                timeline_href(
+                    trace_id,
+                    rank=rank,
+                    window=around(stream.start_ns, stream.end_ns, facts.span_ns, room_fraction=0.02),
+                    selected=("ops", stream.first_op),
+                ),
+            ),
+            "–" if stream.device_id is None else str(stream.device_id),
+            format_count(stream.op_count),
+            format_ns(stream.start_ns),
+            format_ns(stream.end_ns),
+        ]
+        for stream in stream_facts(trace, shown)
+    ]
+    streams = (
+        table(
+            "Streams of this trace",
+            ["stream", "GPU", "operations", "first start", "last end"],
+            rows,
+            numbers=(1, 2, 3, 4),
+            hides_caption=True,
+        )
+        if rows
+        else html.P("This trace holds no GPU work.", className="ov-quiet")
+    )
+    return [
+        html.Div([heading("This trace"), fact_list(about)], className="ov-panel", id="ov-summary"),
+        html.Div([heading("Streams", note="all, as a table"), streams], className="ov-panel"),
+        html.Div([heading("How to look around"), fact_list(_keys())], className="ov-panel"),
+    ]
+
+
+def _keys() -> list[Fact]:
+    return [
+        Fact("click", "select a slice and see all that is known of it"),
+        Fact("drag, W A S D", "move and zoom; the wheel with Ctrl zooms at the pointer"),
+        Fact("shift + drag", "mark a range: busy, idle and overlap of it appear on the right"),
+        Fact("F", "fit the selection into view"),
+        Fact("M", "mark the selection's range"),
+        Fact("/ and ?", "search, and all keys"),
+    ]
+
+
+def search_panel(trace_id: str, rank: int | None, words: str, found: dict[str, Any]) -> list[Component]:
+    """Return the hits of a search as links, with their number."""
+    total, hits = int(found["total"]), found["hits"]
+    if not total:
+        return [html.P(f"No name holds “{words}”.", className="ov-quiet")]
+    shown = f", the first {format_count(len(hits))} are listed" if total > len(hits) else ""
+    items = [
+        html.Li(
+            [
+                goto(
+                    hit["name"],
+                    timeline_href(
+                        trace_id,
+                        rank=rank,
+                        window=around(hit["start_ns"], hit["end_ns"], hit["end_ns"] * 2),
+                        selected=(hit["table"], hit["row"]),
+                    ),
+                    title=hit["name"],
+                ),
+                html.Span(
+                    " · ".join(
+                        (
+                            row_title(hit["table"], hit["row"]),
+                            format_ns(hit["start_ns"]),
+                            format_ns(hit["end_ns"] - hit["start_ns"]),
+                        )
+                    ),
+                    className="ov-quiet",
+                ),
+            ]
+        )
+        for hit in hits
+    ]
+    noun = "hit" if total == 1 else "hits"
+    return [html.P(f"{format_count(total)} {noun} for “{words}”{shown}"), html.Ol(items)]
+
+
+def range_panel(trace: Trace | None, marked: dict[str, Any] | None) -> list[Component]:
+    """Return the numbers of a marked range: busy, idle, busy per engine and overlap of each device in it."""
+    if trace is None or marked is None:
+        hint = "Shift-drag over the timeline, or drag on its ruler, to measure a range."
+        return [heading("Marked range"), html.P(hint, className="ov-quiet")]
+    from overlane.analysis.engines import engine_report  # noqa: PLC0415 - loads compiled code
+
+    start, end = int(marked["t0_ns"]), int(marked["t1_ns"])
+    rank = _rank(marked, trace)
+    devices = [x for x in engine_report(trace, window=(start, end)).to_json()["devices"] if x["rank"] == rank]
+    place = Place(marked["trace"], rank, trace.span_ns)
+    ends = f"{exact_ns(start)} to {exact_ns(end)}"
+    found: list[Component] = [heading("Marked range", note=format_ns(end - start))]
+    found.append(fact_list([Fact("from → to", f"{format_ns(start)} → {format_ns(end)}", ends)]))
+    for device in devices:
+        found += device_summary(device, place)
+    if not devices:
+        found.append(html.P("No GPU works in this range.", className="ov-quiet"))
+    return found

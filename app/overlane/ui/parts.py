@@ -1,0 +1,86 @@
+"""Small pieces that the pages are made of. Every text from a trace goes in as text, never as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from overlane.figures.palette import COLOURS
+from overlane.ui.rows import Fact
+
+__all__ = ["extra", "fact_list", "goto", "heading", "notice", "swatch", "table"]
+
+
+def extra(**values: str) -> dict[str, Any]:
+    """Return `data-*` and `aria-*` attributes, which Python cannot name: `extra(aria_label="next")`."""
+    return {name.replace("_", "-"): value for name, value in values.items()}
+
+
+def heading(text: str, *, note: str = "") -> Component:
+    """Return the small heading of a panel, with a quiet note behind it."""
+    return html.H2([text, html.Span(note, className="ov-note")] if note else text, className="ov-heading")
+
+
+def fact_list(facts: Iterable[Fact]) -> Component:
+    """Return facts as a description list; the exact value shows on hover."""
+    return html.Dl(
+        [
+            html.Div([html.Dt(fact.label), html.Dd(fact.text, title=fact.exact or None)], className="ov-fact")
+            for fact in facts
+        ],
+        className="ov-facts",
+    )
+
+
+def goto(text: str, href: str, *, title: str = "") -> Component:
+    """Return a link to a place in the timeline; the canvas follows it without loading the page anew."""
+    return html.A(text, href=href, className="ov-goto", title=title or None)
+
+
+def swatch(category: str) -> Component:
+    """Return a small square in the colour of a category."""
+    known = category if category in COLOURS else "other"
+    return html.Span(className="ov-swatch", style={"background": f"var(--ov-{known.replace('_', '-')})"})
+
+
+def table(
+    caption: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    numbers: Sequence[int] = (),
+    hides_caption: bool = False,
+) -> Component:
+    """Return a table.
+
+    Args:
+        caption: What the table says, read out before it.
+        head: Column headings.
+        rows: Cells: texts or elements.
+        numbers: Columns that are set right-aligned.
+        hides_caption: Keep the caption for screen readers only, where a heading says the same.
+    """
+
+    def cell(make: Callable[..., Component], index: int, content: Any) -> Component:
+        return make(content, className="ov-number" if index in numbers else None)
+
+    return html.Table(
+        [
+            html.Caption(caption, className="ov-hidden" if hides_caption else None),
+            html.Thead(html.Tr([cell(html.Th, i, text) for i, text in enumerate(head)])),
+            html.Tbody(
+                [html.Tr([cell(html.Td, i, content) for i, content in enumerate(row)]) for row in rows]
+            ),
+        ],
+        className="ov-table",
+    )
+
+
+def notice(title: str, text: str, *, kind: str = "info") -> Component:
+    """Return a boxed sentence; `kind` is info, warning or failed."""
+    return html.Div(
+        [html.Strong(title), html.Span(text)], className=f"ov-notice ov-notice-{kind}", role="status"
+    )

@@ -1,0 +1,377 @@
+"""The traces that the dashboard may show: those named at start and those of the library folder.
+
+Traces are opened one after the other in a background thread, each through the cache of indexes. A file that
+cannot be read is remembered with its sentence and never hides the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from overlane.errors import NotInLibraryError, OverlaneError
+
+if TYPE_CHECKING:
+    from overlane.cache import OpenedTrace, TraceCache
+
+__all__ = ["Listing", "State", "TraceStore", "short_name"]
+
+State = Literal["listed", "loading", "ready", "failed"]
+
+SUFFIXES = (".overlane", ".json", ".json.gz", ".gz", ".trace")
+"""Files of the library folder that are listed; any other can still be opened by its name."""
+LIBRARY_DEPTH = 4
+LIBRARY_FILES = 2000
+"""Bounds of a scan, so that a home folder given by mistake does not stop the page."""
+_SOON, _LATER = 0, 1
+_STEMS = (
+    ".overlane",
+    ".pt.trace.json.gz",
+    ".pt.trace.json",
+    ".trace.json.gz",
+    ".trace.json",
+    ".json.gz",
+    ".json",
+    ".gz",
+    ".trace",
+)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One trace as the library shows it.
+
+    Attributes:
+        trace_id: Short id used in addresses; stable while the server runs.
+        name: Name to show: the file's, with its folder within the library, without the suffix.
+        path: The file.
+        is_named: It was given on the command line (else found in the library folder).
+        state: `listed` (not opened yet), `loading`, `ready` or `failed`.
+        progress: Share of the loading that is done, 0..1.
+        reason: Why it failed, as a sentence; empty otherwise.
+        size_bytes: Size of the file, None when it cannot be asked.
+    """
+
+    trace_id: str
+    name: str
+    path: Path
+    is_named: bool
+    state: State = "listed"
+    progress: float = 0.0
+    reason: str = ""
+    size_bytes: int | None = None
+
+
+def short_name(path: Path) -> str:
+    """Return the file's name without the suffixes that traces carry."""
+    name = path.name
+    for suffix in _STEMS:
+        if name.lower().endswith(suffix) and len(name) > len(suffix):
+            return name[: -len(suffix)]
+    return name
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "trace"
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+class TraceStore:
+    """All traces of one server, by id.
+
+    Args:
+        paths: Files named by the user; they are opened in this order once `warm_up` is called.
+        library: Folder whose files may be opened too; None for no library.
+        cache: Cache to open through; by default the user's.
+        name_of: Name to show for a named file; by default the file's name without suffixes.
+    """
+
+    def __init__(
+        self,
+        paths: Iterable[Path] = (),
+        *,
+        library: Path | None = None,
+        cache: TraceCache | None = None,
+        name_of: Callable[[Path], str] = short_name,
+    ) -> None:
+        self.library = library.resolve() if library is not None else None
+        self._cache = cache
+        self._lock = threading.Lock()
+        self._listings: dict[str, Listing] = {}
+        self._by_path: dict[Path, str] = {}
+        self._opened: dict[str, OpenedTrace] = {}
+        self._settled: dict[str, threading.Event] = {}
+        self._jobs: queue.PriorityQueue[tuple[int, int, str]] = queue.PriorityQueue()
+        self._ticket = itertools.count()
+        self._waiting: set[str] = set()
+        self._worker: threading.Thread | None = None
+        self._version = 0
+        self._is_closing = False
+        for path in paths:
+            self._add(path.resolve(), name_of(path), is_named=True)
+        self.rescan()
+
+    @property
+    def version(self) -> int:
+        """Number that grows whenever a listing changes, so that pages can tell that nothing did."""
+        return self._version
+
+    def listings(self) -> list[Listing]:
+        """Return all traces: the named ones in their order, then the library's by name."""
+        with self._lock:
+            found = list(self._listings.values())
+        return [x for x in found if x.is_named] + sorted(
+            (x for x in found if not x.is_named), key=lambda x: x.name
+        )
+
+    def listing(self, trace_id: str) -> Listing:
+        """Return one trace's listing.
+
+        Raises:
+            NotInLibraryError: No trace has this id.
+        """
+        with self._lock:
+            if trace_id in self._listings:
+                return self._listings[trace_id]
+        raise NotInLibraryError(
+            f"no trace is called {trace_id!r} here; open it by its name on the library page"
+        )
+
+    def first(self) -> Listing | None:
+        """Return the trace to show when none is asked for: the first named one that did not fail."""
+        return next((x for x in self.listings() if x.is_named and x.state != "failed"), None)
+
+    def is_busy(self) -> bool:
+        """Tell whether a trace is being opened."""
+        with self._lock:
+            return any(x.state == "loading" for x in self._listings.values())
+
+    def rescan(self) -> None:
+        """Look into the library folder again: add new files, drop those that went away unless opened."""
+        if self.library is None:
+            return
+        found = set(itertools.islice(self._library_files(self.library, LIBRARY_DEPTH), LIBRARY_FILES))
+        for path in sorted(found):
+            self._add(path, self._name_in_library(path), is_named=False)
+        with self._lock:
+            for trace_id, listing in list(self._listings.items()):
+                gone = not listing.is_named and listing.path not in found and not listing.path.is_file()
+                if gone and listing.state in {"listed", "failed"}:
+                    del self._listings[trace_id], self._by_path[listing.path]
+                    self._version += 1
+
+    def add_by_name(self, text: str) -> Listing:
+        """Return the trace that a user typed: an id, a name, or a path within the library folder.
+
+        Raises:
+            NotInLibraryError: There is no such trace, or the path leaves the library folder.
+        """
+        wanted = text.strip()
+        for listing in self.listings():
+            if wanted in {listing.trace_id, listing.name, listing.path.name}:
+                return listing
+        if self.library is None:
+            raise NotInLibraryError(
+                f"no trace is called {wanted!r}; start the server with --library FOLDER to open its files"
+            )
+        path = self._inside(wanted)
+        self._add(path, self._name_in_library(path), is_named=False)
+        return self.listing(self._by_path[path])
+
+    def request(self, trace_id: str, *, soon: bool = True) -> Listing:
+        """Ask for a trace to be opened in the background and return its listing at once.
+
+        A trace that failed is tried again, since its file may have been repaired.
+
+        Raises:
+            NotInLibraryError: No trace has this id.
+        """
+        listing = self.listing(trace_id)
+        with self._lock:
+            listing = self._listings[trace_id]
+            if listing.state == "loading" and soon and trace_id in self._waiting:
+                self._jobs.put(
+                    (_SOON, next(self._ticket), trace_id)
+                )  # overtakes its own earlier place in the line
+            if listing.state in {"ready", "loading"}:
+                return listing
+            self._waiting.add(trace_id)
+            listing = replace(listing, state="loading", progress=0.0, reason="")
+            self._listings[trace_id] = listing
+            self._settled[trace_id] = threading.Event()
+            self._version += 1
+            self._jobs.put((_SOON if soon else _LATER, next(self._ticket), trace_id))
+            if self._worker is None:
+                self._worker = threading.Thread(target=self._work, name="overlane-open", daemon=True)
+                self._worker.start()
+        return listing
+
+    def opened(self, trace_id: str, *, wait_s: float = 0.0) -> OpenedTrace | None:
+        """Return an opened trace, or None while it is being opened; one that was only listed is asked for.
+
+        Args:
+            trace_id: Id of the trace.
+            wait_s: Seconds to wait for it.
+
+        Raises:
+            NotInLibraryError: No trace has this id.
+            OverlaneError: The file could not be read; the sentence that the library shows.
+        """
+        listing = self.listing(trace_id)
+        if listing.state == "listed":
+            self.request(trace_id)
+        settled = self._settled.get(trace_id)
+        if wait_s > 0 and settled is not None:
+            settled.wait(wait_s)
+        with self._lock:
+            listing = self._listings[trace_id]
+            if listing.state == "failed":
+                raise OverlaneError(listing.reason)
+            return self._opened.get(trace_id)
+
+    def warm_up(self) -> None:
+        """Start opening the named traces, the first one first; compiled code is loaded on the way."""
+        for listing in self.listings():
+            if listing.is_named and listing.state == "listed":
+                self.request(listing.trace_id, soon=False)
+
+    def close(self) -> None:
+        """Stop opening and give up all opened traces, so that the cache may evict them."""
+        with self._lock:
+            self._is_closing = True
+            self._waiting.clear()
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            self._jobs.put((_LATER, next(self._ticket), ""))
+            worker.join()
+        with self._lock:
+            for trace_id, opened in self._opened.items():
+                opened.close()
+                self._listings[trace_id] = replace(self._listings[trace_id], state="listed")
+            self._opened.clear()
+            self._is_closing = False
+
+    def _add(self, path: Path, name: str, *, is_named: bool) -> None:
+        with self._lock:
+            if path in self._by_path:
+                return
+            base = _slug(name)
+            numbered = (f"{base}-{n}" for n in itertools.count(2))
+            trace_id = next(x for x in itertools.chain((base,), numbered) if x not in self._listings)
+            self._by_path[path] = trace_id
+            self._listings[trace_id] = Listing(trace_id, name, path, is_named, size_bytes=_size(path))
+            self._version += 1
+
+    def _library_files(self, folder: Path, depth: int) -> Iterable[Path]:
+        """Yield the real paths of files that look like traces; links that lead out are left out."""
+        try:
+            children = sorted(folder.iterdir())
+        except OSError:
+            return
+        for child in children:
+            if child.name.startswith("."):
+                continue
+            if child.is_dir() and not child.is_symlink():
+                if depth > 1:
+                    yield from self._library_files(child, depth - 1)
+            elif child.name.lower().endswith(SUFFIXES) and child.is_file():
+                path = child.resolve()
+                if self.library is not None and path.is_relative_to(self.library):
+                    yield path
+
+    def _name_in_library(self, path: Path) -> str:
+        if self.library is None or not path.is_relative_to(self.library):
+            return short_name(path)
+        return str(path.relative_to(self.library).with_name(short_name(path)))
+
+    def _inside(self, text: str) -> Path:
+        """Return the real path of a file that the user named within the library."""
+        library = self.library
+        if library is None or not text or "\0" in text:
+            raise NotInLibraryError(
+                f"{text!r} is no name of a trace; type the name of a file of the library folder"
+            )
+        path = (library / text).resolve()
+        if not path.is_relative_to(library):
+            raise NotInLibraryError(
+                f"{text!r} lies outside the library folder {library}; copy it there or name it at start"
+            )
+        if not path.is_file():
+            raise NotInLibraryError(
+                f"the library folder {library} has no file {text!r}; type the name of one of them"
+            )
+        return path
+
+    def _work(self) -> None:
+        while True:
+            _, _, trace_id = self._jobs.get()
+            if not trace_id:
+                return
+            with self._lock:
+                is_waiting = trace_id in self._waiting
+                self._waiting.discard(trace_id)
+            if is_waiting:
+                self._open(trace_id)
+
+    def _open(self, trace_id: str) -> None:
+        path = self.listing(trace_id).path
+        try:
+            opened = self._the_cache().open(
+                path, progress=lambda fraction: self._progress(trace_id, fraction)
+            )
+            # The first rank's index and the compiled code of a tile are made here, before the page asks.
+            opened.timeline(opened.trace.ranks[0]).tile(0, max(opened.trace.span_ns, 1), 64)
+        except OverlaneError as error:
+            self._settle(trace_id, state="failed", reason=str(error))
+        except MemoryError:
+            self._settle(
+                trace_id,
+                state="failed",
+                reason=f"{path.name} does not fit into this machine's memory; use a shorter recording",
+            )
+        except Exception as error:  # noqa: BLE001 - one bad file must not take the server down
+            fault = f"{type(error).__name__}: {error}"
+            reason = f"{path.name} could not be opened, a fault of Overlane ({fault}); please report it"
+            self._settle(trace_id, state="failed", reason=reason)
+        else:
+            with self._lock:
+                self._opened[trace_id] = opened
+            self._settle(trace_id, state="ready", reason="")
+
+    def _the_cache(self) -> TraceCache:
+        if self._cache is None:
+            from overlane.cache import TraceCache  # noqa: PLC0415 - compiled code is loaded in the background thread
+
+            self._cache = TraceCache()
+        return self._cache
+
+    def _progress(self, trace_id: str, fraction: float) -> None:
+        if self._is_closing:
+            raise OverlaneError("the server is stopping")
+        fraction = min(max(fraction, 0.0), 1.0)
+        with self._lock:
+            listing = self._listings[trace_id]
+            if fraction - listing.progress >= 0.01:
+                self._listings[trace_id] = replace(listing, progress=fraction)
+                self._version += 1
+
+    def _settle(self, trace_id: str, *, state: State, reason: str) -> None:
+        with self._lock:
+            self._listings[trace_id] = replace(
+                self._listings[trace_id], state=state, progress=1.0, reason=reason
+            )
+            self._version += 1
+            settled = self._settled[trace_id]
+        settled.set()

@@ -1,0 +1,43 @@
+"""Attach callbacks to an app: the one place that touches Dash's untyped functions.
+
+Callbacks are module-level functions of the store and of the page's values, so that tests reach them; Dash's
+own module-level decorator would attach them to the first app of the process only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import dash
+
+__all__ = ["wire", "wire_script"]
+
+
+def wire(app: dash.Dash, function: Callable[..., Any], *parts: Any, first_call: bool = True) -> None:
+    """Attach a Python callback.
+
+    Args:
+        app: App to attach to.
+        function: Takes the values of the inputs and states, returns those of the outputs.
+        parts: Outputs, inputs and states.
+        first_call: Call it once when the page has loaded.
+    """
+    app.callback(*parts, prevent_initial_call=not first_call)(function)
+
+
+def wire_script(
+    app: dash.Dash, script: str, *parts: Any, first_call: bool = True, optional: bool = False
+) -> None:
+    """Attach a callback that runs in the browser.
+
+    Args:
+        app: App to attach to.
+        script: A few lines of JavaScript.
+        parts: Outputs, inputs and states.
+        first_call: Call it once when the page has loaded.
+        optional: Its elements are not always there.
+    """
+    app.clientside_callback(  # type: ignore[no-untyped-call]
+        script, *parts, prevent_initial_call=not first_call, optional=optional
+    )

@@ -1,0 +1,107 @@
+"""The JSON and binary routes."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+
+from callbacks.conftest import settle
+
+
+def test_traces_are_listed_with_their_state(client):
+    traces = client.get("/api/traces").json["traces"]
+    assert [(x["id"], x["name"], x["state"]) for x in traces] == [
+        ("small", "small", "ready"),
+        ("broken", "broken", "failed"),
+        ("host", "host", "ready"),
+        ("second", "second", "listed"),
+    ]
+    assert "broken.overlane" in traces[1]["reason"]
+    assert not any("path" in x for x in traces), "places on the machine are nobody's business"
+
+
+def test_timeline_says_lanes_and_span(client):
+    meta = client.get("/api/traces/small/timeline").json
+    assert meta["trace"] == "small"
+    assert meta["span_ns"] == 7000
+    assert {lane["label"] for lane in meta["lanes"] if lane["kind"] == "stream"} == {"stream 7", "stream 13"}
+
+
+def test_tile_holds_every_slice_exactly(client):
+    lanes = client.get("/api/traces/small/timeline").json["lanes"]
+    wires = [lane["first"] for lane in lanes if lane["kind"] == "stream"]
+    query = f"t0=0&t1=7000&px=1000&lanes={','.join(map(str, wires))}"
+    answer = client.get(f"/api/traces/small/tile?{query}")
+    assert answer.mimetype == "application/octet-stream"
+    magic, count, t0, t1 = struct.unpack_from("<IIdd", answer.data)
+    assert (magic, count, t0, t1) == (0x3154564F, 3, 0, 7000)
+    starts = struct.unpack_from("<3f", answer.data, 48)
+    ends = struct.unpack_from("<3f", answer.data, 60)
+    assert sorted(zip(starts, ends, strict=True)) == [(1000, 3000), (2000, 5000), (6000, 7000)]
+
+
+def test_row_says_everything(client):
+    row = client.get("/api/traces/small/row?table=ops&row=0").json
+    assert row["columns"]["name"] == "add(float*)"
+    assert (row["columns"]["start_ns"], row["columns"]["end_ns"]) == (1000, 3000)
+    assert row["attributes"] == {"occupancy": 50}
+    assert [(x["kind"], x["table"], x["row"], x["text"]) for x in row["links"]] == [
+        ("launched by", "api_calls", 0, "cudaLaunchKernel"),
+        ("operator", "ranges", 0, "aten::add"),
+    ]
+    assert "queued_ns" in row["unknown"]
+    assert isinstance(row["lane"], int)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "word"),
+    [
+        ("/api/traces/nobody/timeline", 404, "nobody"),
+        ("/api/traces/broken/timeline", 422, "broken.overlane"),
+        ("/api/traces/../../etc/passwd", 404, "api/traces"),
+        ("/api/traces/%2e%2e%2f%2e%2e%2fetc%2fpasswd/timeline", 404, ""),
+        ("/api/nothing", 404, "/api/nothing"),
+        ("/api/traces/small/timeline?rank=7", 400, "no rank 7"),
+        ("/api/traces/small/timeline?rank=x", 400, "whole number"),
+        ("/api/traces/small/tile?t0=0&t1=10&px=0", 400, "px"),
+        ("/api/traces/small/tile?t0=0&t1=10&px=99999999", 400, "px"),
+        ("/api/traces/small/tile?t0=0&t1=10", 400, "px"),
+        ("/api/traces/small/tile?t0=10&t1=10&px=5", 400, "later"),
+        ("/api/traces/small/tile?t0=0.5&t1=10&px=5", 400, "t0"),
+        ("/api/traces/small/tile?t0=0&t1=99999999999999999999&px=5", 400, "t1"),
+        ("/api/traces/small/tile?t0=0&t1=10&px=5&lanes=a", 400, "lanes"),
+        ("/api/traces/small/tile?t0=0&t1=10&px=5&lanes=9-3", 400, "lanes"),
+        ("/api/traces/small/tile?t0=0&t1=10&px=5&lanes=60000", 400, "lanes"),
+        ("/api/traces/small/row?table=secrets&row=0", 400, "secrets"),
+        ("/api/traces/small/row?table=ops&row=3", 404, "3 rows"),
+        ("/api/traces/small/row?table=ops&row=-1", 400, "row"),
+        ("/api/traces/small/row?table=ops", 400, "row"),
+    ],
+)
+def test_nonsense_gets_one_sentence(client, address, status, word):
+    answer = client.get(address)
+    assert answer.status_code == status, answer.text
+    sentence = answer.json["error"]
+    assert word in sentence
+    assert "Traceback" not in answer.text
+    assert "\n" not in sentence
+
+
+def test_a_trace_is_opened_when_asked_for(client, store):
+    assert store.listing("second").state == "listed"
+    first = client.get("/api/traces/second/timeline")
+    assert first.status_code in {200, 503}, "ready, or: ask again"
+    if first.status_code == 503:
+        assert first.headers["Retry-After"]
+        assert json.loads(first.data)["state"] == "loading"
+    settle(store, "second")
+    assert client.get("/api/traces/second/timeline").status_code == 200
+
+
+def test_two_traces_keep_apart(client, store):
+    settle(store, "second")
+    for trace in ("small", "second"):
+        assert client.get(f"/api/traces/{trace}/timeline").json["trace"] == trace
+    assert client.get("/api/traces/host/row?table=ops&row=0").status_code == 404

@@ -1,0 +1,135 @@
+"""Which traces a server may show, and what happens to those that cannot be read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from callbacks.conftest import settle, write_small
+from overlane.errors import NotInLibraryError, OverlaneError
+from overlane.ui.store import TraceStore, short_name
+
+
+def states(store):
+    return {x.trace_id: x.state for x in store.listings()}
+
+
+def test_one_bad_file_hides_no_other(store):
+    assert states(store) == {"small": "ready", "broken": "failed", "host": "ready", "second": "listed"}
+    with pytest.raises(OverlaneError, match=r"broken\.overlane"):
+        store.opened("broken")
+    assert store.opened("small").trace.span_ns == 7000
+
+
+def test_the_first_trace_is_the_first_that_can_be_read(folder, cache):
+    store = TraceStore([folder / "broken.overlane", folder / "small.overlane"], cache=cache)
+    settle(store, "broken")
+    store.close()
+    assert store.first().trace_id == "small"
+
+
+def test_no_trace_at_all(cache):
+    store = TraceStore(cache=cache)
+    assert store.listings() == []
+    assert store.first() is None
+    assert not store.is_busy()
+
+
+def test_links_that_lead_out_of_the_library_are_not_listed(store):
+    assert [x.name for x in store.listings() if not x.is_named] == ["second"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "../small.overlane",
+        "link.overlane",
+        "/etc/passwd",
+        "sub/../../small.overlane",
+        "missing.json",
+        "",
+        "a\0b",
+    ],
+)
+def test_nothing_outside_the_library_is_opened_by_name(store, text):
+    before = states(store)
+    with pytest.raises(NotInLibraryError) as caught:
+        store.add_by_name(text)
+    assert "\n" not in str(caught.value)
+    assert states(store) == before
+
+
+def test_files_inside_are_opened_by_name_whatever_their_suffix(store, folder):
+    write_small(folder / "library" / "odd.bin")
+    assert store.add_by_name("odd.bin").name == "odd.bin"
+    assert settle(store, "odd-bin").state == "ready"
+    assert store.add_by_name("second.overlane").trace_id == "second"
+    assert store.add_by_name("small").trace_id == "small", "named traces are found by their name too"
+
+
+def test_new_files_are_found_and_gone_ones_forgotten(store, folder):
+    inner = folder / "library" / "runs"
+    inner.mkdir()
+    write_small(inner / "small.overlane")
+    store.rescan()
+    assert [x.name for x in store.listings() if not x.is_named] == ["runs/small", "second"]
+    (inner / "small.overlane").unlink()
+    store.rescan()
+    assert [x.name for x in store.listings() if not x.is_named] == ["second"]
+
+
+def test_ids_are_short_and_unique(folder, cache):
+    other = folder / "other"
+    other.mkdir()
+    write_small(other / "small.overlane")
+    weird = folder / "<b>bold & 'quotes' é.overlane"
+    write_small(weird)
+    store = TraceStore([folder / "small.overlane", other / "small.overlane", weird], cache=cache)
+    ids = [x.trace_id for x in store.listings()]
+    assert ids[:2] == ["small", "small-2"]
+    assert all(re.fullmatch(r"[a-z0-9-]{1,64}", one) for one in ids)
+
+
+def test_the_same_file_is_listed_once(folder, cache):
+    store = TraceStore([folder / "small.overlane", folder / "other" / ".." / "small.overlane"], cache=cache)
+    assert len(store.listings()) == 1
+
+
+def test_a_repaired_file_is_read_again_on_request(store, folder):
+    write_small(folder / "broken.overlane")
+    assert settle(store, "broken").state == "ready"
+    assert store.listing("broken").reason == ""
+
+
+def test_unknown_ids_are_refused(store):
+    for ask in (store.listing, store.request, store.opened):
+        with pytest.raises(NotInLibraryError, match="nobody"):
+            ask("nobody")
+
+
+def test_progress_only_rises_to_ready(store):
+    listing = settle(store, "second")
+    assert (listing.state, listing.progress) == ("ready", 1.0)
+    assert not store.is_busy()
+
+
+def test_every_change_raises_the_version(store):
+    before = store.version
+    settle(store, "second")
+    assert store.version > before
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("run.overlane", "run"),
+        ("a.pt.trace.json.gz", "a"),
+        ("b.json", "b"),
+        ("c.json.gz", "c"),
+        ("d.bin", "d.bin"),
+        (".json", ".json"),
+    ],
+)
+def test_names_lose_their_suffixes(tmp_path, name, short):
+    assert short_name(tmp_path / name) == short
