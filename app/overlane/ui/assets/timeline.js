@@ -49,6 +49,7 @@
       this.minimapKey = '';
       this.spanNs = 0;
       this.element.dataset.ready = '0';
+      this.parts.tools.hidden = true;
     }
 
     load() {
@@ -65,6 +66,7 @@
     reload() {
       if ((this.element.dataset.trace || '') === this.trace && (this.element.dataset.rank || '') === this.rank) return;
       this.reset();
+      this.view.set(this.view.t0, this.view.t1); // a linked timeline may have become the longest
       this.load();
     }
 
@@ -82,7 +84,7 @@
     // ---- what the feed tells
 
     onMeta(meta) {
-      const isAlone = [...this.view.members].every((other) => other === this || !other.meta);
+      const showsAll = this.view.span >= this.view.limit * 0.999;
       this.meta = meta;
       this.spanNs = Math.max(1, meta.span_ns);
       this.folded = new Set(meta.groups.filter((group) => group.collapsed).map((group) => group.id));
@@ -91,11 +93,13 @@
       this.readTheme();
       this.relayout();
       this.clearStatus();
+      this.parts.tools.hidden = meta.lanes.length === 0;
       if (meta.lanes.length === 0) {
         this.showError('This trace holds nothing that can be drawn: no device operation, host call, range or counter.', null);
       }
-      // The address places the view; without one a lone timeline shows the whole, a second joins what is shown.
-      if (!ov.page.restore(this) && isAlone) this.view.set(0, this.view.limit);
+      // The address places the view; without one the whole is shown, or what a linked timeline already shows.
+      if (ov.page.restore(this)) return;
+      if (showsAll) this.view.set(0, this.view.limit);
       else this.view.set(this.view.t0, this.view.t1);
     }
 
@@ -153,7 +157,7 @@
         canvas.width = Math.round(width * ratio);
         canvas.height = Math.round(height * ratio);
       }
-      element.style.setProperty('--ov-gutter', `${this.left}px`);
+      parts.tools.classList.toggle('ov-tl-narrow', this.left < METRICS.gutter);
       this.scrollTo(this.scrollTop);
       this.draw(); // at once: a resized canvas is empty until it is drawn
       if (this.feed) this.feed.need();

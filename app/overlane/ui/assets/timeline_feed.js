@@ -45,7 +45,7 @@
       for (;;) {
         const response = await this.request(this.address('timeline', {}));
         if (!response) return;
-        if (response.status !== 202) {
+        if (response.status !== 202 && response.status !== 503) { // not ready yet, in the words of two kinds of server
           if (!response.ok) return this.fail(await ov.wire.failure(response), () => this.start());
           const meta = await response.json();
           if (this.abort.signal.aborted) return;
@@ -187,6 +187,17 @@
       if (!this.overview && tile.t0 <= 0 && tile.t1 >= spanNs) this.overview = tile;
       this.host.onTile();
       this.need();
+    }
+
+    /** A tile for a closer look at some lanes, beside what is shown; null when the server cannot say. */
+    async look(t0, t1, px, wires) {
+      const query = { t0: Math.max(0, Math.floor(t0)), t1: Math.ceil(t1), px, lanes: ov.wire.laneRanges(wires) };
+      try {
+        const response = await fetch(this.address('tile', query), { signal: this.abort.signal });
+        return response.ok ? ov.wire.decodeTile(await response.arrayBuffer(), wires) : null;
+      } catch {
+        return null;
+      }
     }
 
     /** Everything that the trace says of one row, as the server's JSON; null when it cannot say. */

@@ -5,6 +5,7 @@
   const WRITE_MS = 300; // browsers refuse more than some hundred address changes in half a minute
   const PRIMARY = 'timeline';
   const MOST_MARKERS = 50;
+  const FORWARDED = /^([wasdfm0+=-]|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
   let timelines = new Map();
   let writeTimer = 0;
 
@@ -220,8 +221,19 @@
   }
 
   function onPageKey(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     const t = [...timelines.values()].find((one) => one.element.contains(event.target)) || primary();
+    if (event.key === 'Escape' && t && isShown(t) && event.target.closest('#ov-search')) {
+      t.element.focus({ preventScroll: true });
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    if (event.target === document.body && t && t.meta && isShown(t) && FORWARDED.test(event.key)) {
+      // Nothing has the focus, as after loading: the timeline's keys work all the same.
+      t.element.focus({ preventScroll: true });
+      t.element.dispatchEvent(new KeyboardEvent('keydown', { key: event.key, cancelable: true }));
+      event.preventDefault();
+      return;
+    }
     if (event.key === '/') {
       const search = document.getElementById('ov-search');
       const input = search && (search.matches('input') ? search : search.querySelector('input'));

@@ -5,6 +5,7 @@
   const NEAR_PX = 3; // the mouse need not hit a narrow slice exactly
   const MOST_LOOKED_AT = 256;
   const LOCATE_PX = 64;
+  const LOOK_PX = 4096; // so fine that the neighbours of a slice come one by one
 
   /** A slice as the rest of the component passes it on: times in ns of the trace, not of a tile. */
   function sliceAt(t, tile, i) {
@@ -90,14 +91,13 @@
     return { ...known, wire, lane: t.laneOfWire(wire), category: 0 };
   }
 
+  const wiresOf = (lane) => Array.from({ length: lane.sublanes }, (_, i) => lane.first + i);
+
   /** Looks a row up in a narrow tile over all lanes of its table; a slice as long as the tile is always exact there. */
   async function laneByTile(t, table, row, { start, end }) {
     const lanes = t.meta.lanes.filter((lane) => lane.table === table && lane.kind !== 'engine');
-    const wires = lanes.flatMap((lane) => Array.from({ length: lane.sublanes }, (_, i) => lane.first + i));
-    const query = { t0: Math.max(0, start - 1), t1: Math.max(start + 1, end + 1), px: LOCATE_PX, lanes: ov.wire.laneRanges(wires) };
-    const response = await t.feed.request(t.feed.address('tile', query));
-    if (!response || !response.ok) return null;
-    const tile = ov.wire.decodeTile(await response.arrayBuffer(), wires);
+    const tile = await t.feed.look(start - 1, Math.max(start, end) + 1, LOCATE_PX, lanes.flatMap(wiresOf));
+    if (!tile) return null;
     for (let i = 0; i < tile.n; i++) if (tile.row[i] === row) return tile.lane[i];
     return null;
   }
@@ -112,36 +112,52 @@
     t.redrawOver();
   }
 
-  /** The slice of the same lane that starts next (direction 1) or before (-1), or null when the tile does not tell. */
-  function beside(t, slice, direction) {
-    const { tile } = t.feed;
+  /** The slice of the same lane that starts next (direction 1) or before (-1) in a tile, or null. */
+  function beside(t, tile, slice, direction) {
     let best = null;
-    for (let k = 0; k < slice.lane.sublanes; k++) {
-      const bounds = tile && tile.lanes.get(slice.lane.first + k);
+    for (const wire of wiresOf(slice.lane)) {
+      const bounds = tile.lanes.get(wire);
       if (!bounds) continue;
       const offset = slice.start - tile.t0;
       // Stamps of a tile are rounded, so the slice itself is recognised by its row, not by its time.
       const slack = Math.max(1, Math.abs(offset) * 1e-6);
       let i = ov.wire.firstReaching(tile, bounds[0], bounds[1], offset - slack);
-      if (direction > 0) while (i < bounds[1] && (tile.start[i] <= offset - slack || tile.row[i] === slice.row)) i++;
-      else while (i > bounds[0] && (i >= bounds[1] || tile.start[i] >= offset - slack || tile.row[i] === slice.row)) i--;
-      const isOutside = i >= bounds[1] || i < bounds[0] || tile.row[i] === slice.row;
-      if (isOutside || (direction < 0 && tile.start[i] >= offset)) continue;
+      if (direction > 0) {
+        while (i < bounds[1] && (tile.start[i] <= offset - slack || tile.row[i] === slice.row)) i++;
+      } else {
+        while (i >= bounds[0] && (i >= bounds[1] || tile.start[i] >= offset - slack || tile.row[i] === slice.row)) i--;
+      }
+      if (i < bounds[0] || i >= bounds[1]) continue;
       if (!best || (tile.start[i] - best.start) * direction < 0) best = { i, start: tile.start[i] };
     }
     return best ? sliceAt(t, tile, best.i) : null;
   }
 
-  /** Moves the selection along its lane: exact neighbours from the tile, others from the server. */
+  /** The neighbour of a slice that the newest tile does not show one by one: a closer look, then a wider one. */
+  async function lookBeside(t, slice, direction) {
+    const { feed } = t;
+    const close = (8 * t.view.span) / t.plotWidth;
+    const windows = direction > 0
+      ? [[slice.start - 1, slice.end + close], [slice.start - 1, t.spanNs]]
+      : [[slice.start - close, slice.end + 1], [0, slice.end + 1]];
+    for (const [t0, t1] of windows) {
+      const tile = await feed.look(t0, Math.min(t1, t.spanNs), LOOK_PX, wiresOf(slice.lane));
+      const found = tile && t.feed === feed ? beside(t, tile, slice, direction) : null;
+      if (found) return found;
+    }
+    return null;
+  }
+
+  /** Moves the selection along its lane. */
   async function step(t, direction) {
     const from = t.selection;
     if (!from) return stepInto(t, t.focusRow, direction);
-    const near = beside(t, from, direction);
-    if (near && near.count === 1) return goTo(t, near);
-    const json = await t.feed.row(from.table, from.row);
-    const row = json?.neighbours?.[direction > 0 ? 'next' : 'previous'];
-    if (row !== undefined && row !== null && t.selection === from) return t.select(from.table, row.row ?? row);
-    if (near) return goTo(t, near);
+    // A selection that the tile shows only within an aggregate has its neighbours in there too.
+    const isExact = find(t, from.table, from.row, from.wire) !== null;
+    const near = isExact ? beside(t, t.feed.tile, from, direction) : null;
+    const found = near && near.count === 1 ? near : await lookBeside(t, from, direction);
+    if (t.selection !== from) return false;
+    if (found) return goTo(t, found);
     ov.page.say(t, direction > 0 ? 'No later slice in this lane.' : 'No earlier slice in this lane.');
     return false;
   }
