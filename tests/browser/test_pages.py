@@ -1,0 +1,145 @@
+"""Library, overlap page, hostile names and bad files, seen in a real browser."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import known_traces as known
+from browser.known_traces import MS
+
+
+def numbers_in(text: str) -> list[float]:
+    """Return all times of a text in ms."""
+    units = {"ns": 1e-6, "µs": 1e-3, "us": 1e-3, "ms": 1.0, "s": 1e3}
+    found = re.findall(r"(\d[\d\u2009\u202f ,]*(?:\.\d[\d\u2009\u202f]*)?)\s*(ns|µs|us|ms|s)\b", text)
+    return [float(re.sub(r"[^\d.]", "", number)) * units[unit] for number, unit in found]
+
+
+def assert_holds(text: str, nanoseconds: int) -> None:
+    expected = nanoseconds / MS
+    assert any(n == pytest.approx(expected, rel=6e-4) for n in numbers_in(text)), (
+        f"{expected} ms is not in: {text}"
+    )
+
+
+def test_library_lists_all_traces_and_what_is_wrong_with_one(dashboard):
+    dashboard.page.goto(f"{dashboard.server}/library?trace={dashboard.trace_id('broken')}")
+    cards = dashboard.page.locator("#ov-library .ov-card")
+    expect(cards).to_have_count(6)
+    broken = cards.filter(has_text="broken.json")
+    expect(broken).to_contain_text("Cannot be opened")
+    sentence = broken.locator(".ov-notice").inner_text()
+    assert "broken.json" in sentence
+    assert "Traceback" not in sentence
+    # The others work on.
+    dashboard.open_timeline("known")
+
+
+def test_library_opens_a_trace_and_the_way_back(dashboard):
+    dashboard.page.goto(dashboard.server)
+    card = dashboard.page.locator("#ov-library .ov-card").filter(has_text="known.overlane")
+    card.get_by_role("link", name="Timeline").click()
+    timeline = dashboard.timeline()
+    assert timeline.attribute("trace") == dashboard.trace_id("known")
+    dashboard.page.locator("#ov-nav-library").click()
+    expect(dashboard.page.locator("#ov-library")).to_be_visible()
+    expect(dashboard.page.locator("#timeline")).not_to_be_visible()
+    expect(card).to_contain_text("Known GPU")
+    dashboard.page.locator("#ov-nav-timeline").click()
+    dashboard.timeline()
+
+
+def test_bad_trace_says_why_on_the_timeline_page(dashboard):
+    dashboard.page.goto(f"{dashboard.server}/timeline?trace={dashboard.trace_id('broken')}")
+    notice = dashboard.page.locator("#ov-notice")
+    expect(notice).to_contain_text("cannot be opened")
+    assert "Traceback" not in notice.inner_text()
+
+
+def test_trace_without_gpu_work_says_so(dashboard):
+    timeline = dashboard.open_timeline("no-gpu")
+    expect(dashboard.page.locator("#ov-notice")).to_contain_text("No GPU work")
+    assert int(timeline.attribute("rects")) > 0  # what the host recorded is drawn
+
+
+def test_overlap_page_equals_hand_worked_numbers(dashboard):
+    dashboard.page.goto(f"{dashboard.server}/overlap?trace={dashboard.trace_id('known')}")
+    page = dashboard.page.locator("#ov-overlap")
+    expect(page).to_contain_text("Known GPU")
+    text = page.inner_text()
+    for nanoseconds in (
+        known.COMPUTE_BUSY_NS,
+        known.H2D_BUSY_NS,
+        known.D2H_BUSY_NS,
+        known.COMPUTE_H2D_OVERLAP_NS,
+        known.COMPUTE_D2H_OVERLAP_NS,
+        known.EXPOSED_COPY_NS,
+        known.DEVICE_BUSY_NS,
+        known.DEVICE_IDLE_NS,
+    ):
+        assert_holds(text, nanoseconds)
+
+
+def test_overlap_number_leads_to_the_timeline(dashboard):
+    dashboard.page.goto(f"{dashboard.server}/overlap?trace={dashboard.trace_id('known')}")
+    page = dashboard.page.locator("#ov-overlap")
+    expect(page).to_contain_text("Known GPU")
+    link = page.locator("a[href*='/timeline']").first
+    link.click()
+    dashboard.page.wait_for_url("**/timeline?**")
+    timeline = dashboard.timeline()
+    assert timeline.attribute("trace") == dashboard.trace_id("known")
+
+
+def hostile(dashboard) -> str:
+    return known.HOSTILE_FILE.removesuffix(".overlane")
+
+
+def assert_harmless(dashboard) -> None:
+    assert dashboard.page.evaluate("typeof window.hostile") == "undefined"
+    assert dashboard.page.locator("img[src='x']").count() == 0
+    assert dashboard.page.locator("b", has_text="bold").count() == 0
+
+
+def test_hostile_file_and_producer_are_text(dashboard):
+    timeline = dashboard.open_timeline(hostile(dashboard))
+    assert int(timeline.attribute("rects")) >= len(known.HOSTILE_NAMES)
+    expect(dashboard.page.locator("#ov-header-trace")).to_contain_text("<b>bold<img src=x")
+    assert_harmless(dashboard)
+    dashboard.page.locator("#ov-nav-library").click()
+    expect(dashboard.page.locator("#ov-library")).to_contain_text("<b>bold<img src=x")
+    assert_harmless(dashboard)
+
+
+@pytest.mark.parametrize("index", range(len(known.HOSTILE_NAMES)))
+def test_hostile_names_are_text_everywhere(dashboard, index):
+    name = known.HOSTILE_NAMES[index]
+    timeline = dashboard.open_timeline(hostile(dashboard))
+    at, lane = index * 200 * MS + 50 * MS, timeline.lane_of_stream(7)
+    dashboard.page.mouse.move(*timeline.point(at, lane))  # the tip
+    timeline.click(at, lane)
+    expect(dashboard.details).to_contain_text(name[:60])
+    dashboard.page.locator("#ov-search").fill(name[:30])
+    expect(dashboard.page.locator("#ov-search-panel")).to_contain_text("1 hit")
+    assert_harmless(dashboard)
+    width = dashboard.page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert width <= 0, "a long name makes the page wider than the window"
+
+
+def test_unknown_trace_in_the_address_is_said(dashboard):
+    dashboard.page.goto(f"{dashboard.server}/timeline?trace=no-such-trace")
+    expect(dashboard.page.locator("#ov-notice")).to_contain_text("no trace is called 'no-such-trace'")
+
+
+def test_two_visits_at_once_do_not_disturb_each_other(dashboard, chromium):
+    first = dashboard.open_timeline("known", t0=0, t1=1_000 * MS)
+    second = chromium.new_page()
+    second.goto(f"{dashboard.server}/timeline?trace={dashboard.trace_id('h200')}")
+    second.wait_for_selector("#timeline[data-ready='1']", state="attached")
+    assert first.view == pytest.approx((0, 1_000 * MS), abs=1)
+    second.close()

@@ -1,0 +1,187 @@
+"""Click, details, links, search, range, help: what is known of a trace and where the page shows it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from browser import known_traces as known
+from browser.known_traces import MS, SPAN_NS
+from overlane_collect.schema import TABLES
+
+
+@pytest.fixture
+def timeline(dashboard):
+    return dashboard.open_timeline("known")
+
+
+def selected(dashboard) -> str:
+    """Return the selection that the address names, as in `ops:3`, once it is there."""
+    dashboard.page.wait_for_function("new URLSearchParams(location.search).get('sel')")
+    return dashboard.query["sel"]
+
+
+def test_click_selects_and_fills_the_details(dashboard, timeline):
+    timeline.click(250 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("gemm_long")
+    assert selected(dashboard) == f"ops:{known.GEMM_LONG}"
+    text = dashboard.details.inner_text()
+    for word in ("490", "compute", "kernel", "7"):  # its length in ms, engine, kind and stream
+        assert word in text
+
+
+def test_details_name_every_column(dashboard, timeline):
+    timeline.click(250 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("gemm_long")
+    dashboard.details.locator("summary").click()
+    words = {word.strip().lower() for word in dashboard.details.locator("dt").all_inner_texts()}
+    trace = timeline.attribute("trace")
+    row = dashboard.page.request.get(f"{dashboard.server}/api/traces/{trace}/row?table=ops&row=0").json()
+    assert set(row["columns"]) == {column.name for column in TABLES["ops"].columns}
+    facts = {fact["column"]: fact["label"] for fact in row["facts"]}
+    for column in TABLES["ops"].columns:
+        if row["columns"][column.name] is not None:
+            assert facts[column.name].lower() in words, column.name
+        else:
+            assert column.name in row["unknown"]
+    assert len(words) >= len(TABLES["ops"].columns)
+
+
+def test_link_to_the_launch_and_back(dashboard, timeline):
+    timeline.click(750 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("attention")
+    dashboard.details.locator("a.ov-goto", has_text="cudaLaunchKernel").first.click()
+    expect(dashboard.details).to_contain_text("api_calls 2")
+    timeline.settle()
+    assert selected(dashboard) == "api_calls:2"
+    t0, t1 = timeline.view
+    assert t0 <= 590 * MS
+    assert t1 >= 591 * MS
+    dashboard.details.locator("a.ov-goto", has_text="attention").first.click()
+    expect(dashboard.details).to_contain_text(f"ops {known.ATTENTION}")
+
+
+def test_links_to_the_neighbours(dashboard, timeline):
+    timeline.click(750 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("attention")
+    # On the stream the burst's first kernel comes next; the copy between them is on another stream.
+    dashboard.details.locator(".ov-fact", has=dashboard.page.locator("dt", has_text="next")).locator(
+        "a"
+    ).click()
+    expect(dashboard.details).to_contain_text("tiny_fill")
+    assert selected(dashboard) == f"ops:{known.FIRST_TINY}"
+    dashboard.details.locator(".ov-fact", has=dashboard.page.locator("dt", has_text="previous")).locator(
+        "a"
+    ).click()
+    expect(dashboard.details).to_contain_text("attention")
+    assert selected(dashboard) == f"ops:{known.ATTENTION}"
+
+
+def test_arrow_keys_step_along_the_track(dashboard, timeline):
+    timeline.click(750 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("attention")
+    timeline.press("ArrowLeft")
+    expect(dashboard.details).to_contain_text("gemm_long")
+
+
+def test_click_on_many_slices_selects_the_longest_of_them(dashboard, timeline):
+    timeline.click(1_020 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("tiny_fill")
+
+
+def test_lone_kernel_can_be_clicked_in_the_whole_trace(dashboard, timeline):
+    timeline.click(2_500 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("lone_kernel")
+    assert selected(dashboard) == f"ops:{known.LONE}"
+
+
+def test_click_beside_everything_clears_the_selection(dashboard, timeline):
+    lane = timeline.lane_of_stream(7)
+    timeline.click(750 * MS, lane)
+    expect(dashboard.details).to_contain_text("attention")
+    timeline.click(2_000 * MS, lane)
+    expect(dashboard.details).not_to_contain_text("attention")
+    dashboard.page.wait_for_function("!new URLSearchParams(location.search).get('sel')")
+
+
+def test_search_jumps_to_the_hit(dashboard, timeline):
+    dashboard.page.locator("body").press("/")
+    box = dashboard.page.locator("#ov-search")
+    expect(box).to_be_focused()
+    box.fill("LONE")
+    expect(dashboard.page.locator("#ov-search-panel")).to_contain_text("1 hit")
+    box.press("Enter")
+    expect(dashboard.details).to_contain_text("lone_kernel")
+    timeline.settle()
+    t0, t1 = timeline.view
+    assert 2_499 * MS < t0 <= 2_500 * MS < t1 < 2_501 * MS
+
+
+def test_search_counts_all_and_says_when_there_is_none(dashboard, timeline):
+    box = dashboard.page.locator("#ov-search")
+    box.fill("tiny_fill")
+    expect(dashboard.page.locator("#ov-search-panel")).to_contain_text(re.compile("1[,  ]?000 hits"))
+    box.fill("no such name")
+    expect(dashboard.page.locator("#ov-search-panel")).to_contain_text("No name holds")
+
+
+def test_shift_drag_marks_a_range(dashboard, timeline):
+    x, y = timeline.point(1_500 * MS, timeline.lane_of_stream(20))
+    timeline.drag((x, y), 200, modifier="Shift")
+    assert timeline.view == pytest.approx((0, SPAN_NS), abs=1), "marking a range moves nothing"
+    dashboard.page.wait_for_function("new URLSearchParams(location.search).get('range')")
+    low, high = (int(word) for word in re.findall(r"\d+", dashboard.query["range"]))
+    assert low == pytest.approx(1_500 * MS, abs=SPAN_NS / timeline.plot_box["width"])
+    assert (high - low) / SPAN_NS * timeline.plot_box["width"] == pytest.approx(200, abs=1)
+
+
+def test_range_gives_busy_overlap_and_idle(dashboard):
+    # [450, 950) ms: compute [450, 500) and [600, 900), H2D [450, 700); together [450, 900).
+    dashboard.open_timeline("known", range=f"{450 * MS}-{950 * MS}")
+    panel = dashboard.page.locator("#ov-range-panel")
+    expect(panel).to_contain_text("500")
+    text = panel.inner_text()
+    numbers = [
+        float(n.replace(" ", "").replace(",", "")) for n in re.findall(r"(\d[\d ,]*(?:\.\d+)?) ms", text)
+    ]
+    for expected in (500, 450, 50, 350, 250, 150):  # length, busy, idle, compute, H2D, overlap
+        assert any(n == pytest.approx(expected, rel=1e-3) for n in numbers), (expected, text)
+
+
+def test_help_lists_the_keys(dashboard, timeline):
+    timeline.press("?")
+    help_box = dashboard.page.locator(".ov-tl-help").first
+    expect(help_box).to_be_visible()
+    for word in ("W", "Shift", "zoom"):
+        expect(help_box).to_contain_text(re.compile(word, re.IGNORECASE))
+    dashboard.page.keyboard.press("Escape")
+    expect(help_box).not_to_be_visible()
+
+
+def test_hover_shows_a_tip(dashboard, timeline):
+    dashboard.page.mouse.move(*timeline.point(250 * MS, timeline.lane_of_stream(7)))
+    expect(dashboard.page.get_by_text("gemm_long").first).to_be_visible()
+
+
+def test_address_restores_view_and_selection(dashboard, timeline):
+    timeline.click(750 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("attention")
+    timeline.press("f")
+    before = timeline.view
+    dashboard.page.wait_for_timeout(700)  # the address follows when motion has stopped for half a second
+    dashboard.page.reload()
+    again = dashboard.timeline()
+    assert again.view == pytest.approx(before, abs=2)
+    expect(dashboard.details).to_contain_text("attention")
+    assert selected(dashboard) == f"ops:{known.ATTENTION}"
+
+
+def test_theme_is_switched_and_kept(dashboard, timeline):
+    assert dashboard.theme == "light"
+    dashboard.switch_theme()
+    dashboard.page.wait_for_function("document.documentElement.dataset.mantineColorScheme === 'dark'")
+    dashboard.page.reload()
+    dashboard.timeline()
+    assert dashboard.theme == "dark"
