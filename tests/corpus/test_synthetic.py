@@ -8,7 +8,7 @@ from itertools import combinations, pairwise, product
 import pytest
 
 from helpers.oracle import measure
-from helpers.truth import assert_device
+from helpers.truth import assert_device, assert_lanes, assert_round_trip
 from overlane.analysis.engines import engine_report
 from overlane.readers import open_trace
 from overlane_collect.schema import TABLES
@@ -234,3 +234,8 @@ def test_the_tables_that_it_should_fill(trace):
     }  # fmt: skip
     assert trace.table("instants").num_rows == 1
     assert trace.span_ns == 10_000 * US
+
+
+def test_lanes_and_round_trip(trace, tmp_path):
+    assert_lanes(trace, tmp_path)
+    assert_round_trip(trace, tmp_path / "again.overlane")
