@@ -136,8 +136,14 @@ def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
         layer.category if len(layer.category) > 1 else np.full(len(layer.start), layer.category[0], np.uint8)
     )
     runs = union_layer(layer.lane[rows], layer.start[rows], layer.end[rows], category[rows], lanes)
-    ids = layer.row if len(layer.row) else None
-    runs.row = rows[runs.row] if ids is None else ids[rows[runs.row]]
+    if layer.weight is not None and runs.weight is not None:
+        # Members of a run stand together once both are ordered by lane.
+        members = layer.weight[rows[np.argsort(layer.lane[rows], kind="stable")]]
+        total = np.concatenate([[0], np.cumsum(members)])
+        by_lane = np.argsort(runs.lane, kind="stable")
+        until = np.cumsum(runs.weight[by_lane])
+        runs.weight[by_lane] = total[until] - total[until - runs.weight[by_lane]]
+    runs.row = layer.row[rows[runs.row]] if len(layer.row) else rows[runs.row]
     if layer.height is not None:
         runs.height = np.full(len(runs.row), 255, np.uint8)
     return runs
@@ -221,19 +227,19 @@ class _Writer:
         wires = len(lane_offset) - 1
         self.cursor = lane_offset[:-1].copy()
         self.longs = 0
+        self.present = np.zeros((wires, CATEGORY_LIMIT), np.uint8)
         self.weight_of: list[tuple[Array, Array]] = []
         self.height_of: list[tuple[Array, Array]] = []
         self.slices = Slices(
             start=_create(folder, "start", (total,), np.int64),
             duration=_create(folder, "duration", (total,), np.uint32),
             row=_create(folder, "row", (total,), np.uint32),
-            category=_create(folder, "category", (total,), np.uint8),
+            place=_create(folder, "place", (total,), np.uint8),
             long_at=np.zeros(longs, np.int64),
             long_duration=np.zeros(longs, np.int64),
             lane_offset=lane_offset,
             node_offset=np.zeros(wires + 1, np.int64),
-            slot=np.zeros((wires, CATEGORY_LIMIT), np.uint8),
-            slot_category=np.zeros((wires, CATEGORY_LIMIT), np.uint8),
+            category_of=np.zeros((wires, CATEGORY_LIMIT), np.uint8),
             width=np.zeros(wires, np.int64),
             nodes=np.zeros(0, np.int64),
         )
@@ -243,7 +249,7 @@ class _Writer:
         before = self.cursor.copy()
         self.longs = kernels.scatter(
             layer.lane, sub, layer.start, layer.end, layer.category, layer.row, order, first, self.cursor, self.slices,
-            self.longs, merged,
+            self.present, self.longs, merged,
         )  # fmt: skip
         for values, target in ((layer.weight, self.weight_of), (layer.height, self.height_of)):
             if values is None:
@@ -259,12 +265,12 @@ class _Writer:
     def finish(self) -> int:
         """Sort the side table, build the summary trees, store the rest; returns the bytes of all arrays."""
         by_place = np.argsort(self.slices.long_at)
-        present = self.slices.slot > 0
+        present = self.present > 0
         width = present.sum(axis=1)
-        slot = np.where(present, present.cumsum(axis=1) - 1, 0).astype(np.uint8)
-        slot_category = np.zeros_like(slot)
+        place_of = np.where(present, present.cumsum(axis=1) - 1, 0).astype(np.uint8)
+        category_of = np.zeros_like(place_of)
         wire, kind = np.nonzero(present)
-        slot_category[wire, slot[wire, kind]] = kind
+        category_of[wire, place_of[wire, kind]] = kind
         blocks = np.diff(self.slices.lane_offset) >> LEAF_BITS
         number = np.zeros_like(blocks)
         while blocks.any():
@@ -275,16 +281,15 @@ class _Writer:
             long_at=self.slices.long_at[by_place],
             long_duration=self.slices.long_duration[by_place],
             node_offset=node_offset,
-            slot=slot,
-            slot_category=slot_category,
+            category_of=category_of,
             width=width.astype(np.int64),
             nodes=_create(self.folder, "nodes", (int(node_offset[-1]),), np.int64),
         )
-        _in_two(lambda a, b: kernels.build_nodes(slices, a, b), slices.lane_offset)
+        _in_two(lambda a, b: kernels.build_nodes(slices, place_of, a, b), slices.lane_offset)
         extras = self._extras()
         stored = slices._asdict() | vars(extras)
         for name, values in stored.items():
-            if name not in {"start", "duration", "row", "category", "nodes"}:
+            if name not in {"start", "duration", "row", "place", "nodes"}:
                 np.save(self.folder / f"{name}.npy", values)
         return sum(values.nbytes for values in stored.values())
 

@@ -46,6 +46,7 @@ _LEVELS = 40
 _LEAF = 1 << LEAF_BITS
 _LONG_NS = 0xFFFFFFFF
 _CATEGORIES = CATEGORY_LIMIT
+_ENDLESS = 1 << 62
 
 
 class Slices(NamedTuple):
@@ -55,13 +56,12 @@ class Slices(NamedTuple):
         start: int64 (n,), ns, sorted within each lane.
         duration: uint32 (n,), ns; `LONG` where the side table holds it.
         row: uint32 (n,), row in the lane's table.
-        category: uint8 (n,).
+        place: uint8 (n,), place of the slice's category among those of its lane.
         long_at: int64 (m,), positions of slices with a long duration, sorted.
         long_duration: int64 (m,), ns.
         lane_offset: int64 (w + 1,), first slice of each lane.
         node_offset: int64 (w + 1,), first word of each lane's tree.
-        slot: uint8 (w, CATEGORY_LIMIT), place of a category among the lane's busy times.
-        slot_category: uint8 (w, CATEGORY_LIMIT), category of each place.
+        category_of: uint8 (w, CATEGORY_LIMIT), category of each place of a lane.
         width: int64 (w,), number of categories of each lane.
         nodes: int64 (words,), the trees.
     """
@@ -69,13 +69,12 @@ class Slices(NamedTuple):
     start: Array
     duration: Array
     row: Array
-    category: Array
+    place: Array
     long_at: Array
     long_duration: Array
     lane_offset: Array
     node_offset: Array
-    slot: Array
-    slot_category: Array
+    category_of: Array
     width: Array
     nodes: Array
 
@@ -155,12 +154,14 @@ def scatter(
     wire_first: Array,
     cursor: Array,
     slices: Slices,
+    present: Array,
     long_from: int,
     merged: int,
 ) -> int:
     """Write one layer's slices to their places; `cursor` (int64 (w,)) is the next free place of each wire lane.
 
-    Rows on sublane `merged` are skipped: they are drawn as union runs. Marks the categories that a lane holds in `slices.slot`.
+    Rows on sublane `merged` are skipped: they are drawn as union runs. `slices.place` gets the categories themselves and
+    `present` (uint8 (w, CATEGORY_LIMIT)) a mark for each category of each lane; `build_nodes` turns them into places.
 
     Returns:
         The next free place of the side table of long durations.
@@ -186,26 +187,28 @@ def scatter(
             slices.duration[place] = duration
         slices.row[place] = row[i] if has_rows else i
         kind = category[0] if one_category else category[i]
-        slices.category[place] = kind
-        slices.slot[wire, kind] = 1
+        slices.place[place] = kind
+        present[wire, kind] = 1
     return long_from
 
 
 @njit(cache=True, nogil=True)
-def _true_duration(slices: Slices, at: int) -> int:
-    low = np.searchsorted(slices.long_at, at)
-    return slices.long_duration[low]  # type: ignore[no-any-return]
+def _long_duration(long_at: Array, long_duration: Array, at: int) -> int:
+    # Called only for the few slices that need it: a call with arrays costs a hundred times a look at `duration`.
+    return long_duration[np.searchsorted(long_at, at)]  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
-def build_nodes(slices: Slices, lane_from: int, lane_to: int) -> None:
-    """Fill the summary trees of a range of lanes."""
+def build_nodes(slices: Slices, place_of: Array, lane_from: int, lane_to: int) -> None:
+    """Fill the summary trees of a range of lanes and turn categories into places, by `place_of` (uint8 (w, CATEGORY_LIMIT))."""
     for lane in range(lane_from, lane_to):
         first = slices.lane_offset[lane]
         size = slices.lane_offset[lane + 1] - first
         stride = HEAD + slices.width[lane]
         base = slices.node_offset[lane]
         nodes = slices.nodes
+        for i in range(first, first + size):
+            slices.place[i] = place_of[lane, slices.place[i]]
         for block in range(size >> LEAF_BITS):
             at = base + block * stride
             nodes[at : at + stride] = 0
@@ -214,8 +217,8 @@ def build_nodes(slices: Slices, lane_from: int, lane_to: int) -> None:
             for i in range(first + block * _LEAF, first + (block + 1) * _LEAF):
                 duration = np.int64(slices.duration[i])
                 if duration == _LONG_NS:
-                    duration = np.int64(_true_duration(slices, i))
-                nodes[at + HEAD + slices.slot[lane, slices.category[i]]] += duration
+                    duration = np.int64(_long_duration(slices.long_at, slices.long_duration, i))
+                nodes[at + HEAD + slices.place[i]] += duration
                 if duration > longest:
                     longest = duration
                     nodes[at + 3] = slices.row[i]
@@ -261,7 +264,7 @@ def find_bounds(slices: Slices, lanes: Array, t0: int, t1: int, low: Array, high
                 if a > first:  # the one before may still be open at t0
                     duration = np.int64(slices.duration[a - 1])
                     if duration == _LONG_NS:
-                        duration = np.int64(_true_duration(slices, a - 1))
+                        duration = np.int64(_long_duration(slices.long_at, slices.long_duration, a - 1))
                     if slices.start[a - 1] + duration > t0:
                         a -= 1
                 low[at] = a
@@ -269,11 +272,19 @@ def find_bounds(slices: Slices, lanes: Array, t0: int, t1: int, low: Array, high
 
 @njit(cache=True, nogil=True)
 def fill(
-    slices: Slices, lanes: Array, low: Array, high: Array, t0: int, threshold: int, scale: float, out: Output
+    slices: Slices,
+    lanes: Array,
+    low: Array,
+    high: Array,
+    t0: int,
+    threshold: int,
+    scale: float,
+    out: Output,
 ) -> int:
     """Answer a viewport for some lanes.
 
-    Slices of at least `threshold` ns are written one by one; shorter ones are gathered into one run per pixel of their start.
+    Slices of at least `threshold` ns are written one by one; shorter ones are gathered into one run per column of
+    their start.
 
     Args:
         slices: The index.
@@ -282,8 +293,8 @@ def fill(
         high: int64 (k,), one past the last.
         t0: Start of the window in ns.
         threshold: Width of a pixel in ns, rounded up.
-        scale: Pixels per ns; 0 gathers all that is short into one run.
-        out: Written from place 0; large enough for min(slices, 3 * pixels + 6) of each lane.
+        scale: Columns per ns; 0 gathers all that is short into one run.
+        out: Written from place 0; large enough for min(slices, columns + 2 * pixels + 6) of each lane.
 
     Returns:
         Number of items.
@@ -292,6 +303,7 @@ def fill(
     level = np.zeros(_LEVELS, np.int64)
     busy = np.zeros(_CATEGORIES, np.int64)
     narrow = max(1, threshold // 2)
+    short = np.uint32(min(threshold, _LONG_NS))
     for at in range(lanes.shape[0]):
         lane = lanes[at]
         origin = slices.lane_offset[lane]
@@ -307,26 +319,27 @@ def fill(
         i = low[at] - origin
         stop = high[at] - origin
         plain_until = i
-        k = 0
+        k = -1
         run_count = np.int64(0)
         run_first = np.int64(0)
         run_start = np.int64(0)
         run_end = np.int64(0)
         run_longest = np.int64(-1)
         run_row = np.int64(0)
-        run_pixel = np.int64(0)
+        run_until = np.int64(0)
         while True:
-            # 1. The next element: a node narrower than half a pixel, or one slice.
+            # 1. The next element: a node narrower than half a pixel, or one slice; none at the end of the lane.
             count = np.int64(0)
             node = np.int64(0)
             start = np.int64(0)
             end = np.int64(0)
             longest = np.int64(0)
             row = np.int64(0)
-            if i < stop:
-                if i >= plain_until and (i & (_LEAF - 1)) == 0 and i + _LEAF <= stop:
+            if i >= plain_until and i < stop:
+                plain_until = min(stop, (i | (_LEAF - 1)) + 1)
+                if (i & (_LEAF - 1)) == 0 and i + _LEAF <= stop:
                     k = max(k, 0) + 1
-                    while k >= 0 and (k >= depth or (i & ((_LEAF << k) - 1)) != 0 or i + (_LEAF << k) > stop):
+                    while k >= depth or (i & ((_LEAF << k) - 1)) != 0 or i + (_LEAF << k) > stop:
                         k -= 1
                     while k >= 0:
                         node = level[k] + (i >> (LEAF_BITS + k)) * stride
@@ -336,36 +349,56 @@ def fill(
                             count = np.int64(_LEAF << k)
                             longest = slices.nodes[node + 2]
                             row = slices.nodes[node + 3]
+                            plain_until = i
                             break
                         k -= 1
-                    if k < 0:
-                        plain_until = i + _LEAF
-                if count == 0:
-                    count = np.int64(1)
-                    start = slices.start[origin + i]
-                    longest = np.int64(slices.duration[origin + i])
-                    if longest == _LONG_NS:
-                        longest = np.int64(_true_duration(slices, origin + i))
-                    end = start + longest
-                    row = np.int64(slices.row[origin + i])
+                else:
                     k = -1
-            pixel = np.int64((start - t0) * scale) if start > t0 else np.int64(0)
+            if count == 0 and i < stop:
+                # Most slices end here, in the loop that lets short ones join the open run.
+                j = origin + i
+                if run_count:
+                    until = origin + plain_until
+                    while j < until and slices.duration[j] < short and slices.start[j] < run_until:
+                        duration = np.int64(slices.duration[j])
+                        busy[slices.place[j]] += duration
+                        if duration > run_longest:
+                            run_longest = duration
+                            run_row = -1 - j
+                        j += 1
+                    joined = j - origin - i
+                    if joined:
+                        run_count += joined
+                        run_end = slices.start[j - 1] + np.int64(slices.duration[j - 1])
+                        i += joined
+                        if i == plain_until:
+                            continue
+                k = -1
+                count = np.int64(1)
+                start = slices.start[j]
+                longest = np.int64(slices.duration[j])
+                if longest == _LONG_NS:
+                    longest = np.int64(_long_duration(slices.long_at, slices.long_duration, j))
+                end = start + longest
+                row = -1 - j
             is_long = k < 0 and longest >= threshold
-            # 2. Close the open run where the lane ends, the pixel changes or a long slice stands.
-            if run_count and (count == 0 or is_long or pixel != run_pixel):
+            # 2. Close the open run where the lane ends, a column ends or a long slice stands.
+            if run_count and (count == 0 or is_long or start >= run_until):
                 total = np.int64(0)
                 best = 0
                 for c in range(width):
                     total += busy[c]
                     if busy[c] > busy[best]:
                         best = c
+                if total == 0:
+                    best = np.int64(slices.place[run_first])
                 out.start[n] = run_start
                 out.end[n] = run_end
                 out.first[n] = run_first
                 out.count[n] = run_count
-                out.row[n] = run_row
+                out.row[n] = run_row if run_row >= 0 else slices.row[-1 - run_row]
                 out.busy[n] = total
-                out.category[n] = slices.slot_category[lane, best] if total else slices.category[run_first]
+                out.category[n] = slices.category_of[lane, best]
                 out.lane[n] = lane
                 n += 1
                 run_count = np.int64(0)
@@ -377,9 +410,9 @@ def fill(
                 out.end[n] = end
                 out.first[n] = origin + i
                 out.count[n] = 1
-                out.row[n] = row
+                out.row[n] = slices.row[origin + i]
                 out.busy[n] = longest
-                out.category[n] = slices.category[origin + i]
+                out.category[n] = slices.category_of[lane, slices.place[origin + i]]
                 out.lane[n] = lane
                 n += 1
             else:
@@ -387,15 +420,19 @@ def fill(
                     run_first = origin + i
                     run_start = start
                     run_longest = np.int64(-1)
-                    run_pixel = pixel
-                    busy[:width] = 0
+                    run_until = _ENDLESS
+                    if scale > 0:
+                        column = np.floor(max(start - t0, 0) * scale)
+                        run_until = max(t0 + np.int64((column + 1) / scale), start + 1)
+                    for c in range(width):
+                        busy[c] = 0
                 run_count += count
                 run_end = end
                 if longest > run_longest:
                     run_longest = longest
                     run_row = row
                 if k < 0:
-                    busy[slices.slot[lane, slices.category[origin + i]]] += longest
+                    busy[slices.place[origin + i]] += longest
                 else:
                     for c in range(width):
                         busy[c] += slices.nodes[node + HEAD + c]
@@ -453,11 +490,11 @@ def union_runs(
             out_end[n] = until[k]
             out_row[n] = opened[k]
             out_count[n] = rows[k]
-            best = np.int64(category[opened[k]])
+            best = 0
             for c in range(_CATEGORIES):
                 if work[k, c] > work[k, best]:
-                    best = np.int64(c)
-            out_category[n] = best
+                    best = c
+            out_category[n] = best if work[k, best] else category[opened[k]]
             n += 1
             opened[k] = -1
         if is_last:

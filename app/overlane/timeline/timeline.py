@@ -20,12 +20,16 @@ from overlane.timeline.tile import NO_NAME, Tile
 from overlane.timeline.tracks import KEY_COLUMNS, Tracks, find_tracks, lane_key
 from overlane.trace import Trace
 
-__all__ = ["FEWEST_ITEMS", "Timeline"]
+__all__ = ["FEWEST_ITEMS", "Timeline", "write_timeline"]
 
 Array = npt.NDArray[Any]
 
 FEWEST_ITEMS = 20_000
 """A tile may always hold this many items, however few lanes and pixels were asked for."""
+
+COLUMNS_PER_PIXEL = 0.94
+"""Runs are gathered in columns a little wider than a pixel: the room that this leaves in the limit of lanes * px items is for
+the long slices among them, so that few windows need a second pass."""
 
 _TWO_THREADS_FROM = 200_000
 """Slices in the window from which a second thread pays."""
@@ -49,6 +53,8 @@ class Timeline:
         self._names = Names(trace)
         self._lanes: list[dict[str, Any]] = meta["lanes"]
         self._of_wire = np.repeat(np.arange(len(self._lanes)), [lane["sublanes"] for lane in self._lanes])
+        tables = np.array([lane["table"] for lane in self._lanes], object)[self._of_wire]
+        self._named_wires = {name: tables == name for name in NAME_COLUMNS if (tables == name).any()}
         self._by_key = {
             (lane["table"], *key): at
             for at, (lane, key) in enumerate(zip(self._lanes, meta["keys"], strict=True))
@@ -64,10 +70,7 @@ class Timeline:
         Raises:
             TraceUnreadableError: The trace has more tracks than can be numbered.
         """
-        tracks = find_tracks(trace, rank)
-        placement = build_index(tracks.layers, len(tracks.lanes), folder)
-        meta = _meta(trace, rank, tracks, placement)
-        (folder / "timeline.json").write_text(json.dumps(meta), encoding="utf-8")
+        write_timeline(trace, rank, find_tracks(trace, rank), folder)
 
     @classmethod
     def open(cls, trace: Trace, rank: int | None, folder: Path) -> Timeline:
@@ -129,7 +132,7 @@ class Timeline:
     def _items(self, wires: Array, low: Array, high: Array, t0: int, window: int, width: int) -> Output:
         """Return the items at one width in pixels; width 0 gathers each lane into one."""
         threshold = -(-window // width) if width else _ENDLESS
-        scale = width / window
+        scale = width * COLUMNS_PER_PIXEL / window
         room = np.cumsum(np.minimum(high - low, 3 * width + 6))
         if not len(room):
             return _output(0)
@@ -159,14 +162,12 @@ class Timeline:
 
     def _tile(self, items: Output, t0_ns: int, t1_ns: int, px: int) -> Tile:
         extent = items.end - items.start
-        busy = np.full(len(extent), 255, np.uint8)
-        runs = np.flatnonzero(items.count > 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.ceil(255.0 * items.busy[runs] / extent[runs])
-        busy[runs] = np.clip(np.nan_to_num(share, nan=255.0), 1, 255).astype(np.uint8)
+        share = np.minimum(np.ceil(items.busy * 255.0 / np.maximum(extent, 1)), 255)
+        busy = np.maximum(share, 1).astype(np.uint8)
+        busy[extent == 0] = 255
         busy[items.category == CODES["instant"]] = 255
+        is_exact = bool((items.count == 1).all())
         count = items.count.copy()
-        is_exact = not len(runs)
         self._apply_heights(items, busy)
         self._apply_weights(items, count)
         name = self._name_codes(items, count)
@@ -177,6 +178,8 @@ class Timeline:
 
     def _apply_weights(self, items: Output, count: Array) -> None:
         """Count rows instead of slices on lanes whose slices stand for several."""
+        if not len(self._extras.weight_sum):
+            return
         at = self._extras.weight_at[items.lane]
         some = np.flatnonzero(at >= 0)
         if len(some):
@@ -186,6 +189,8 @@ class Timeline:
 
     def _apply_heights(self, items: Output, busy: Array) -> None:
         """Give a counter's items the height of their largest sample."""
+        if not len(self._extras.height):
+            return
         at = self._extras.height_at[items.lane]
         some = np.flatnonzero(at >= 0)
         if len(some):
@@ -198,11 +203,8 @@ class Timeline:
 
     def _name_codes(self, items: Output, count: Array) -> Array:
         name = np.full(len(count), NO_NAME, np.uint32)
-        exact = np.flatnonzero(count == 1)
-        lane = self._of_wire[items.lane[exact]]
-        for table in NAME_COLUMNS:
-            of_table = np.array([each["table"] == table for each in self._lanes], bool)
-            chosen = exact[of_table[lane]] if len(exact) else exact
+        for table, is_named in self._named_wires.items():
+            chosen = np.flatnonzero((count == 1) & is_named[items.lane])
             if len(chosen):
                 name[chosen] = self._names.codes(table, items.row[chosen])
         return name
@@ -359,6 +361,14 @@ class Timeline:
                 mine |= values == lowest
             is_hit &= mine
         return np.flatnonzero(is_hit)
+
+
+def write_timeline(trace: Trace, rank: int | None, tracks: Tracks, folder: Path) -> Placement:
+    """Write the index of some tracks and what `Timeline.open` needs into an existing empty folder."""
+    placement = build_index(tracks.layers, len(tracks.lanes), folder)
+    meta = _meta(trace, rank, tracks, placement)
+    (folder / "timeline.json").write_text(json.dumps(meta), encoding="utf-8")
+    return placement
 
 
 def _output(size: int) -> Output:
