@@ -33,7 +33,7 @@ _OTHER_CLIENT = 39  # CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
 _NO_RIGHTS = {35, 40}  # CUPTI_ERROR_INSUFFICIENT_PRIVILEGES, and the same on a virtual device
 _ZEROED_BUFFERS = 5  # CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER: cleared by us, not in a launch
 _SYSTEM_THREAD_IDS = 1  # CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM: as threading.get_native_id gives them
-_CUSTOM_EXTERNAL = 7  # CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
+_CUSTOM_EXTERNAL = 3  # CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
 
 _REQUESTED = ctypes.CFUNCTYPE(
     None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)
@@ -266,9 +266,18 @@ class Cupti:
         except self._cupti.cuptiError:
             return None
 
+    def context_id(self, context: int) -> int:
+        """Return CUPTI's number of a context."""
+        return int(self._cupti.get_context_id(context))
+
+    def stream_id(self, context: int, stream: int) -> int:
+        """Return CUPTI's number of a stream of a context."""
+        return int(self._cupti.get_stream_id_ex(context, stream, 0))
+
     def push_external(self, number: int) -> None:
         """Mark what this thread starts from now on with a number of our own."""
-        self._quick.cuptiActivityPushExternalCorrelationId(_CUSTOM_EXTERNAL, ctypes.c_uint64(number))
+        status = self._quick.cuptiActivityPushExternalCorrelationId(_CUSTOM_EXTERNAL, ctypes.c_uint64(number))
+        self._check(status, "cuptiActivityPushExternalCorrelationId")
 
     def pop_external(self) -> None:
         """End the mark that `push_external` set."""

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from overlane_collect.errors import CollectError
 
-__all__ = ["add_record_arguments", "add_recover_arguments", "main", "record", "recover_journal"]
+__all__ = ["build_parser", "main"]
 
 EXIT_FAULT = 4
 
@@ -107,6 +107,84 @@ def recover_journal(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `run`."""
+    parser.add_argument("workload", help="name of a workload; `workloads` lists them")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="NAME=VALUE",
+        help="set a parameter; with --repeat, NAME=ONE,OTHER makes variants",
+    )
+    parser.add_argument("--repeat", type=int, help="make this many captures of each variant, in random order")
+    parser.add_argument("--repeat-index", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("-o", "--out", type=Path, help="trace to write, or with --repeat the folder")
+    parser.add_argument("--backend", default="cupti", help="where records come from (default: cupti)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def add_workloads_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `workloads`."""
+    parser.add_argument("--json", action="store_true", help="print them as JSON")
+
+
+def run_workload(arguments: argparse.Namespace) -> int:
+    """Run a workload; 0 when its result is right, 1 when it is wrong.
+
+    Raises:
+        CollectError: A setting is wrong, there is no GPU, or a call failed.
+    """
+    from overlane_collect.workloads import WORKLOADS  # noqa: PLC0415 - keeps --help quick
+    from overlane_collect.workloads.runner import plan, run_capture, run_many  # noqa: PLC0415
+
+    workload = WORKLOADS.find(arguments.workload)
+    if arguments.repeat is not None:
+        if arguments.repeat < 1:
+            raise CollectError(f"--repeat {arguments.repeat} makes no capture; give 1 or more")
+        folder = arguments.out or Path(f"{workload.name}-captures")
+        captures = plan(workload, arguments.settings, arguments.repeat, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        said = run_many(workload, captures, backend=arguments.backend)
+        if arguments.json:
+            sys.stdout.write(json.dumps({"schema": 1, "captures": said}, indent=2) + "\n")
+        else:
+            for answer in said:
+                sys.stdout.write(
+                    "\n".join([answer["path"], *(f"  {line}" for line in answer["lines"])]) + "\n"
+                )
+        return max(int(answer["exit_code"]) for answer in said)
+    out = arguments.out or Path(f"{workload.name}.overlane")
+    outcome = run_capture(
+        workload, arguments.settings, out, backend=arguments.backend, repeat_index=arguments.repeat_index
+    )
+    if arguments.json:
+        answer = {"path": str(out), "correct": outcome.correct, "lines": outcome.lines, **outcome.measured}
+        sys.stdout.write(json.dumps({"schema": 1, **answer}, indent=2) + "\n")
+    else:
+        sys.stdout.write(
+            "\n".join([*outcome.lines, f"result={'right' if outcome.correct else 'wrong'}"]) + "\n"
+        )
+    return 0 if outcome.correct else 1
+
+
+def list_workloads(arguments: argparse.Namespace) -> int:
+    """List the workloads with their parameters."""
+    from overlane_collect.workloads import WORKLOADS  # noqa: PLC0415 - keeps --help quick
+    from overlane_collect.workloads.runner import describe  # noqa: PLC0415
+
+    known = [describe(workload) for workload in WORKLOADS]
+    if arguments.json:
+        sys.stdout.write(json.dumps({"schema": 1, "workloads": known}, indent=2) + "\n")
+        return 0
+    for item in known:
+        sys.stdout.write(f"{item['name']}: {item['description']}\n")
+        for parameter in item["parameters"]:
+            sys.stdout.write(f"    {parameter['name']}={parameter['default']}  {parameter['doc']}\n")
+    return 0
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of `python -m overlane_collect`."""
     parser = argparse.ArgumentParser(
@@ -121,6 +199,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add_recover_arguments(one)
     one.set_defaults(run=recover_journal)
+    one = commands.add_parser(
+        "run", help="run an instrumented workload and verify its result", allow_abbrev=False
+    )
+    add_run_arguments(one)
+    one.set_defaults(run=run_workload)
+    one = commands.add_parser("workloads", help="list the instrumented workloads", allow_abbrev=False)
+    add_workloads_arguments(one)
+    one.set_defaults(run=list_workloads)
     return parser
 
 

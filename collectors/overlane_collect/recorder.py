@@ -273,10 +273,13 @@ def _run_facts() -> dict[str, Any]:
     world = next(
         (os.environ[n] for n in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS") if n in os.environ), ""
     )
+    program = sys.argv[0] if sys.argv else ""
+    if Path(program).parts[-2:] == ("overlane_collect", "__main__.py"):
+        program = "overlane"  # our own command, wherever it is installed
     return {
-        "command": " ".join(sys.argv),
+        "command": " ".join([program, *sys.argv[1:]]),
         "process_id": os.getpid(),
-        "process_name": Path(sys.argv[0]).name if sys.argv else "",
+        "process_name": Path(program).name,
         "rank": int(rank) if rank.isdigit() and world.isdigit() and int(world) > 1 else None,
         "world_size": int(world) if world.isdigit() else None,
         "max_connections": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"),

@@ -127,6 +127,14 @@ class CuptiBackend:
         """Return CUPTI's clock in ns."""
         return self._cupti.timestamp()
 
+    def context_id(self, context: int) -> int:
+        """Return the records' number of a context."""
+        return self._cupti.context_id(context)
+
+    def stream_id(self, context: int, stream: int) -> int:
+        """Return the records' number of a stream of a context."""
+        return self._cupti.stream_id(context, stream)
+
     def push_external(self, number: int) -> None:
         """Mark what this thread starts from now on with a number of our own."""
         self._cupti.push_external(number)

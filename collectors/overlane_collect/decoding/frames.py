@@ -9,12 +9,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlane_collect.activities import LAYOUTS, MAX_RECORD_BYTES, layout_dtype
+from overlane_collect.activities import LAYOUTS, MAX_RECORD_BYTES, Kind, layout_dtype
 from overlane_collect.journal import FACT, RECORDS, Frame
 
 __all__ = ["Gathered", "gather"]
 
 Records = npt.NDArray[Any]
+
+_ROW_KINDS = (
+    Kind.CONCURRENT_KERNEL,
+    Kind.MEMCPY,
+    Kind.MEMCPY2,
+    Kind.MEMSET,
+    Kind.RUNTIME,
+    Kind.DRIVER,
+    Kind.SYNCHRONIZATION,
+    Kind.CUDA_EVENT,
+    Kind.MEMORY2,
+    Kind.OVERHEAD,
+)
 
 
 @dataclass
@@ -48,9 +61,9 @@ class Gathered:
         return self.chunks[kind][0]
 
     @property
-    def record_count(self) -> int:
-        """Number of records of all kinds."""
-        return sum(len(chunk) for chunks in self.chunks.values() for chunk in chunks)
+    def row_records(self) -> int:
+        """Number of records of the kinds that give one row each, or are dropped."""
+        return sum(len(chunk) for kind in _ROW_KINDS for chunk in self.chunks.get(kind, []))
 
 
 def gather(frames: Iterable[Frame]) -> Gathered:

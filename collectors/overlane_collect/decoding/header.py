@@ -57,7 +57,7 @@ def build_header(
         parameters=run.get("parameters", {}),
         repeat_index=run.get("header", {}).get("repeat_index"),
         dropped={reason: count for reason, count in dropped.items() if count},
-        source_events=gathered.record_count,
+        source_events=gathered.row_records,
         capabilities=_capabilities(gathered, tables),
         integrity=_integrity(gathered, tables, dropped, damage),
         clocks=(own, *shifted),
@@ -72,6 +72,7 @@ def build_header(
             "recording_cost": _cost(gathered, tables),
             **{k: v for k, v in machine.items() if k not in {"fact", "driver_version", "runtime_version"}},
             **{k: v for k, v in run.get("header", {}).items() if k != "repeat_index"},
+            **{k: v for k, v in gathered.fact("workload").items() if k != "fact"},
         },
     )
 
@@ -115,9 +116,15 @@ def _capabilities(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[st
     return {
         "launch_times": Capability(
             latency,
-            "Kernels carry the time of their launch and of their submission; copies and memsets carry none."
+            "Kernels carry the time of their launch; copies, memsets and nodes of graphs carry none."
             if latency
             else "The recording began after CUDA had been initialized, so launch times are unknown.",
+        ),
+        "submission_times": Capability(
+            _has_submissions(tables),
+            "Kernels carry the time at which they were handed to the device."
+            if _has_submissions(tables)
+            else "No kernel carries its submission (CUPTI 13.4 on a driver of CUDA 13.0 has none).",
         ),
         "host_calls": Capability(
             bool(cupti.get("calls", {}).get("runtime")),
@@ -147,6 +154,27 @@ def _capabilities(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[st
     }
 
 
+def _has_submissions(tables: Mapping[str, pa.Table]) -> bool:
+    ops = tables.get("ops")
+    return ops is not None and ops["submitted_ns"].null_count < ops.num_rows
+
+
+def _old_library(cupti: Mapping[str, Any]) -> IntegrityCheck:
+    """Say when the loaded library is older than the package that was written for it."""
+    loaded = int(cupti.get("version") or 0)
+    numbers = [int(part) for part in str(cupti.get("package_version") or "0.0").split(".")[:2]]
+    old = loaded // 100 < numbers[0] * 100 + numbers[-1] if loaded else False
+    return IntegrityCheck(
+        "cupti_version",
+        "warning" if old else "ok",
+        int(old),
+        f"The loaded libcupti {loaded} is older than cupti-python {cupti.get('package_version')}; "
+        "what it does not record is null."
+        if old
+        else "The loaded libcupti is as new as cupti-python.",
+    )
+
+
 def _integrity(
     gathered: Gathered, tables: Mapping[str, pa.Table], dropped: Mapping[str, int], damage: str | None
 ) -> tuple[IntegrityCheck, ...]:
@@ -172,6 +200,19 @@ def _integrity(
             else f"The recording was cut short{': ' + damage if damage else ''}; "
             "what was flushed until then is here.",
         ),
+        _old_library(gathered.fact("cupti")),
+        _check(
+            "accesses_without_operation",
+            gathered.fact("lost_accesses").get("count", 0),
+            "warning",
+            "{} declared accesses belong to no operation, as those of launches captured into a graph.",
+        ),
+        _check(
+            "unaccounted_records",
+            abs(gathered.row_records - sum(dropped.values()) - _record_rows(tables)),
+            "failed",
+            "{} records are neither in a table nor counted as dropped.",
+        ),
     ]
     ops = tables.get("ops")
     if ops is not None and ops.num_rows:
@@ -183,6 +224,12 @@ def _integrity(
         checks.append(_check("operations_without_call", without, "warning", "{} operations name no call."))
         checks.append(_dominant(ops))
     return tuple(checks)
+
+
+def _record_rows(tables: Mapping[str, pa.Table]) -> int:
+    """Return the rows of the tables in which each row comes from one record."""
+    names = ("ops", "api_calls", "syncs", "event_records", "allocations", "overheads")
+    return sum(tables[name].num_rows for name in names if name in tables)
 
 
 def _check(name: str, count: int, status: Any, sentence: str) -> IntegrityCheck:

@@ -201,12 +201,13 @@ def event_records(gathered: Gathered, call: Calls, devices: dict[int, int]) -> D
     }
 
 
-def allocations(gathered: Gathered) -> Draft:
-    """Return the draft of `allocations`."""
-    records = gathered.records(Kind.MEMORY2)
-    records = records[records["timestamp"] != 0] if len(records) else records
+def allocations(gathered: Gathered) -> tuple[Draft, int]:
+    """Return the draft of `allocations`, and how many records had no stamp."""
+    everything = gathered.records(Kind.MEMORY2)
+    records = everything[everything["timestamp"] != 0]
+    bad = len(everything) - len(records)
     if not len(records):
-        return {}
+        return {}, bad
     return {
         "process_id": integers(records["process_id"]),
         "device_id": ids(records, "device_id"),
@@ -218,7 +219,7 @@ def allocations(gathered: Gathered) -> Draft:
         "freed": integers(records["operation"] == 2),  # CUPTI_ACTIVITY_MEMORY_OPERATION_TYPE_RELEASE
         "stream_id": integers(records["stream_id"], null=records["is_async"] == 0),
         "correlation_id": ids(records, "correlation_id", zero_is_null=True),
-    }
+    }, bad
 
 
 def overheads(gathered: Gathered) -> tuple[Draft, int]:

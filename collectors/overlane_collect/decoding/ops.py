@@ -123,7 +123,6 @@ def _kernels(records: npt.NDArray[Any], all_texts: list[str]) -> Draft:
     names = texts(readable)
     raws = texts([r if r != d else None for r, d in zip(raw, readable, strict=True)])
     cluster = records["cluster"].astype(np.int64)
-    priority = ids(records, "priority")
     return {
         "engine": constant("compute", rows),
         "kind": constant("kernel", rows),
@@ -131,7 +130,6 @@ def _kernels(records: npt.NDArray[Any], all_texts: list[str]) -> Draft:
         "raw_name": raws.take(inverse),
         "queued_ns": _launch_stamp(records, "queued"),
         "submitted_ns": _launch_stamp(records, "submitted"),
-        "priority": priority,
         "grid": Column(records["grid"].astype(np.int64)),
         "block": Column(records["block"].astype(np.int64)),
         "cluster": Column(cluster, cluster.max(axis=1) <= 1),

@@ -20,7 +20,7 @@ from overlane_collect.model import ClockDomain, Header
 
 __all__ = ["Decoded", "decode_journal"]
 
-_OWN_EXTERNAL = 7  # CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0: numbers of our own workloads come first
+_OWN_EXTERNAL = 3  # CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0: numbers of our own workloads come first
 _WITHOUT_RANK = {"accesses", "blocks"}
 _WITHOUT_PROCESS = {"accesses", "blocks", "streams", "partitions", "devices"}
 
@@ -50,7 +50,7 @@ def decode_journal(reader: JournalReader) -> Decoded:
     drafts, dropped = _drafts(gathered)
     origin = _origin(drafts)
     tables, lost, clocks = _finish(gathered, drafts, origin)
-    dropped["accesses_without_operation"] = lost
+    gathered.facts["lost_accesses"] = [{"count": lost}]
     header = build_header(
         gathered, tables, origin_ns=origin, dropped=dropped, clocks=clocks, damage=reader.damage
     )
@@ -70,6 +70,7 @@ def _drafts(gathered: Gathered) -> tuple[dict[str, Draft], dict[str, int]]:
     dropped["call_stamps"] = bad_calls
     dropped["sync_stamps"] = bad_syncs
     dropped["overhead_stamps"] = bad_overheads
+    allocations, dropped["allocation_stamps"] = host.allocations(gathered)
     streams = places.streams(
         gathered, contexts, (ops, events, syncs), lambda correlation: call.get("name", correlation)
     )
@@ -77,7 +78,7 @@ def _drafts(gathered: Gathered) -> tuple[dict[str, Draft], dict[str, int]]:
     if ops:
         ops["partition_id"] = places.rows_of(ops["context_id"].values, contexts.row_of)
         ops["external_id"] = _external(gathered, ops["correlation_id"])
-        _borrow_priority(ops, streams)
+        _set_priority(ops, streams)
     if partitions:
         partitions["channel_ids"] = Column(np.zeros((len(channels), 0), np.int64))
     drafts = {
@@ -90,7 +91,7 @@ def _drafts(gathered: Gathered) -> tuple[dict[str, Draft], dict[str, int]]:
         "devices": places.devices(gathered, sorted(set(contexts.device_of.values()))),
         "ranges": ranges.ranges(gathered),
         "instants": ranges.instants(gathered),
-        "allocations": host.allocations(gathered),
+        "allocations": allocations,
         "overheads": overheads,
     }
     drafts["threads"] = _threads(gathered, drafts)
@@ -116,10 +117,9 @@ def _external(gathered: Gathered, correlation: Column) -> Column:
     return Column(records["external_id"].astype(np.int64)[np.maximum(rows, 0)], rows < 0)
 
 
-def _borrow_priority(ops: Draft, streams: Draft) -> None:
-    """Give operations without a priority of their own their stream's, as with libraries before 13.1."""
-    told = "priority" in ops and bool(ops["priority"].known().any())
-    if told or not streams:
+def _set_priority(ops: Draft, streams: Draft) -> None:
+    """Give operations their stream's priority; their own records tell it only on request."""
+    if not streams:
         return
     key = streams["context_id"].values << 32 | streams["stream_id"].values
     known = streams["priority"].known()
@@ -173,17 +173,16 @@ def _finish(
         tables[name], order[name] = draft_table(name, draft, origin)
     if "partitions" in tables:
         tables["partitions"] = _with_channels(tables["partitions"], gathered, order["partitions"])
-    lost = 0
-    clocks: tuple[ClockDomain, ...] = ()
     if "ops" in drafts:
         ops = {n: drafts["ops"][n].take(order["ops"]) for n in ("external_id", "start_ns", "end_ns")}
-        accesses, lost = declared.accesses(gathered, ops["external_id"])
-        blocks, clock = declared.blocks(gathered, ops["external_id"], ops["start_ns"], ops["end_ns"])
-        clocks = () if clock is None else (clock,)
-        for name, draft in (("accesses", accesses), ("blocks", blocks)):
-            if draft:
-                tables[name], _ = draft_table(name, draft, origin)
-    return tables, lost, clocks
+    else:
+        ops = {n: Column(np.zeros(0, np.int64)) for n in ("external_id", "start_ns", "end_ns")}
+    accesses, lost = declared.accesses(gathered, ops["external_id"])
+    blocks, clock = declared.blocks(gathered, ops["external_id"], ops["start_ns"], ops["end_ns"])
+    for name, draft in (("accesses", accesses), ("blocks", blocks)):
+        if draft:
+            tables[name], _ = draft_table(name, draft, origin)
+    return tables, lost, () if clock is None else (clock,)
 
 
 def _identify(name: str, draft: Draft, run: Mapping[str, object]) -> None:

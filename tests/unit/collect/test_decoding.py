@@ -309,7 +309,7 @@ def test_declared_accesses_and_blocks_find_their_operation(tmp_path):
     _, tables = recorded(
         tmp_path,
         (Kind.CONCURRENT_KERNEL, [kernel(1000, 2000, 5), kernel(500, 900, 4)]),
-        (Kind.EXTERNAL_CORRELATION, [{"external_kind": 7, "external_id": 77, "correlation_id": 5}]),
+        (Kind.EXTERNAL_CORRELATION, [{"external_kind": 3, "external_id": 77, "correlation_id": 5}]),
         facts=[
             (
                 "accesses",
@@ -337,7 +337,7 @@ def test_the_fit_of_the_blocks_clock_is_in_the_header(tmp_path):
     header, _ = recorded(
         tmp_path,
         (Kind.CONCURRENT_KERNEL, [kernel(1000, 2000, 5)]),
-        (Kind.EXTERNAL_CORRELATION, [{"external_kind": 7, "external_id": 77, "correlation_id": 5}]),
+        (Kind.EXTERNAL_CORRELATION, [{"external_kind": 3, "external_id": 77, "correlation_id": 5}]),
         facts=[("blocks", {"external_id": 77, "sm": [3], "start": [10], "end": [990]})],
     )
     clock = {clock.name: clock for clock in header.clocks}["globaltimer"]
