@@ -2,7 +2,7 @@
 
 Blocks with and without recording alternate in one process, so that the machine's moods weigh on both alike.
 With --profiler, PyTorch's own profiler takes the recorder's place. Needs an NVIDIA GPU and PyTorch.
-Usage: python tests/gpu/training_cost.py [--blocks 12] [--steps 10] [--profiler] [--calls needed] [--json FILE]
+Usage: python tests/gpu/training_cost.py [--blocks 12] [--steps 10] [--profiler] [--calls needed]
 """
 
 from __future__ import annotations
