@@ -5,8 +5,8 @@ which costs about a microsecond a record on a thread that competes with the reco
 interpreter; so buffers are taken whole through `ctypes` from the library that cupti-python loaded.
 
 The loaded library decides the layout of the records, not the Python package. Another package (PyTorch's
-wheel, for one) may bring an older one, so the newest that is installed is loaded here by its path, before
-anything else can, and the one in use is asked for its version.
+wheel, for one) may bring another one, so the one that fits best is loaded here by its path, before anything
+else can, and the one in use is asked for its version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from overlane_collect.errors import MachineError, NoGpuError
 
-__all__ = ["Cupti", "find_library", "needed_calls", "newest_library"]
+__all__ = ["Cupti", "choose_library", "driver_cuda_version", "find_library", "needed_calls"]
 
 LIBRARY_VARIABLE = "OVERLANE_LIBCUPTI"
 """Environment variable that names another libcupti to load."""
@@ -63,8 +63,25 @@ def needed_calls(names: Iterable[str]) -> list[str]:
     return [name for name in names if _NEEDED_CALLS.match(name)]
 
 
-def find_library() -> Path | None:
-    """Return the newest libcupti that Python packages brought, or None when there is none.
+def driver_cuda_version() -> int:
+    """Return the CUDA version of the driver, as in 13000; 0 without a driver. Starts nothing."""
+    version = ctypes.c_int()
+    try:
+        status = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return int(version.value) if status == _SUCCESS else 0
+
+
+def find_library(*, newest: bool = False) -> Path | None:
+    """Return the libcupti to load of those that are installed, or None when there is none.
+
+    By default the newest that is not newer than the driver. A newer one works too, but with launch stamps it
+    holds every record back until the recording ends (13.4 on a driver of CUDA 13.0: the stamp of submission
+    never comes, so no record counts as complete).
+
+    Args:
+        newest: Return the newest, whatever the driver is.
 
     Raises:
         NoGpuError: `OVERLANE_LIBCUPTI` names a file that is not there.
@@ -74,6 +91,11 @@ def find_library() -> Path | None:
         if not Path(named).is_file():
             raise NoGpuError(f"{LIBRARY_VARIABLE} names {named}, which is not there; correct or unset it")
         return Path(named)
+    return choose_library(_installed(), 0 if newest else driver_cuda_version())
+
+
+def _installed() -> list[tuple[str, Path]]:
+    """Return version and path of each libcupti that Python packages or CUDA toolkits brought."""
     found = []
     for distribution in importlib.metadata.distributions():
         name = (distribution.metadata["Name"] or "").lower()
@@ -83,19 +105,26 @@ def find_library() -> Path | None:
                 for file in distribution.files or ()
                 if re.fullmatch(r"libcupti\.so\.\d+", file.name)
             ]
-    return newest_library(found)
+    for toolkit in Path("/usr/local").glob("cuda-*.*"):
+        for library in toolkit.glob("targets/*/lib/libcupti.so.*"):
+            if re.fullmatch(r"libcupti\.so\.\d+", library.name):
+                found.append((toolkit.name.removeprefix("cuda-"), library))
+    return found
 
 
-def newest_library(found: Iterable[tuple[str, Path]]) -> Path | None:
-    """Return the path of the highest version, or None without any.
+def choose_library(found: Iterable[tuple[str, Path]], driver_version: int) -> Path | None:
+    """Return the newest library that fits the driver, else the newest, or None without any.
 
     Args:
-        found: Versions of packages, as in `13.4.92`, and the path of their library.
+        found: Versions, as in `13.4.92`, and the path of their library.
+        driver_version: CUDA version of the driver, as in 13000; 0 when any will do.
     """
     there = [
         (tuple(int(part) for part in re.findall(r"\d+", v)), path) for v, path in found if path.is_file()
     ]
-    return max(there)[1] if there else None
+    most = (driver_version // 1000, driver_version % 1000 // 10)
+    fitting = [entry for entry in there if not driver_version or entry[0][:2] <= most]
+    return max(fitting or there)[1] if there else None
 
 
 class Cupti:
@@ -106,12 +135,17 @@ class Cupti:
         path: The loaded library.
         package_version: Version of cupti-python.
 
+        fits_driver: The library is not newer than the driver, so launch stamps hold no record back.
+
+    Args:
+        newest: Load the newest library that is installed, whatever the driver is.
+
     Raises:
         NoGpuError: cupti-python, libcupti or the driver is missing, or another tool uses CUPTI already.
     """
 
-    def __init__(self) -> None:
-        path = find_library()
+    def __init__(self, *, newest: bool = False) -> None:
+        path = find_library(newest=newest)
         if path is not None:
             try:
                 ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
@@ -141,6 +175,7 @@ class Cupti:
         version = ctypes.c_uint32()
         self._check(self._library.cuptiGetVersion(ctypes.byref(version)), "cuptiGetVersion")
         self.version = int(version.value)
+        self.fits_driver = self.version // 100 <= driver_cuda_version() // 10
         self._stamp = ctypes.c_uint64()
         self._kept: list[Any] = []  # callbacks that CUPTI may call until the process ends
 
@@ -178,14 +213,17 @@ class Cupti:
         self._library.cuptiActivitySetAttribute(_ZEROED_BUFFERS, ctypes.byref(size), ctypes.byref(zeroed))
         self._check(self._library.cuptiActivityRegisterCallbacks(*kept), "cuptiActivityRegisterCallbacks")
 
-    def configure(self) -> dict[str, str]:
-        """Ask for latency, event and failed-call stamps and for system thread ids; before CUDA initializes.
+    def configure(self, *, launch_stamps: bool) -> dict[str, str]:
+        """Ask for stamps of launches, events and failed calls, and for system thread ids; before CUDA starts.
+
+        Args:
+            launch_stamps: Whether kernels are to carry when they were queued and submitted.
 
         Returns:
             What was refused, with the reason.
         """
         wishes = {
-            "latency_timestamps": lambda: self._cupti.activity_enable_latency_timestamps(1),
+            "launch_stamps": lambda: self._cupti.activity_enable_latency_timestamps(int(launch_stamps)),
             "all_sync_records": lambda: self._cupti.activity_enable_all_sync_records(1),
             "event_timestamps": lambda: self._cupti.activity_enable_cuda_event_device_timestamps(1),
             "system_thread_ids": lambda: self._cupti.set_thread_id_type(_SYSTEM_THREAD_IDS),

@@ -38,6 +38,11 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-allocations", action="store_true", help="leave out allocations and frees")
     parser.add_argument("--no-markers", action="store_true", help="leave out NVTX ranges and marks")
+    parser.add_argument(
+        "--thorough",
+        action="store_true",
+        help="newest libcupti and all stamps, even if records then come only at the end; for short runs",
+    )
     parser.add_argument("program", nargs=argparse.REMAINDER, help="-- SCRIPT or MODULE with its arguments")
 
 
@@ -69,6 +74,7 @@ def record(arguments: argparse.Namespace) -> int:
         calls=arguments.calls,
         allocations=not arguments.no_allocations,
         markers=not arguments.no_markers,
+        thorough=arguments.thorough,
     )
     launch = record_program(program, out, module=arguments.module, backend=arguments.backend, options=options)
     recovered = launch.recovered

@@ -63,7 +63,7 @@ def record_program(
     }
     form = "module" if module else "script"
     command = [sys.executable, "-m", "overlane_collect._child", json.dumps(settings), form, *program]
-    process = subprocess.Popen(command, pass_fds=[writing], env=_environment())  # noqa: S603 - the user's program
+    process = subprocess.Popen(command, pass_fds=[writing], env=_environment(options))  # noqa: S603 - the user's program
     os.close(writing)
     with os.fdopen(reading) as pipe:
         answer = json.loads(pipe.read() or "{}")
@@ -78,12 +78,12 @@ def record_program(
     return Launch(_SIGNAL_BASE - status if status < 0 else status, recovered)
 
 
-def _environment() -> dict[str, str]:
+def _environment(options: Options) -> dict[str, str]:
     """Return the environment of the program: its own, and for NVTX the library that listens to it."""
     from overlane_collect._cupti import find_library  # noqa: PLC0415 - reads the list of packages
 
     environment = dict(os.environ)
-    library = find_library()
+    library = find_library(newest=options.thorough)
     if library is not None:
         environment.setdefault("NVTX_INJECTION64_PATH", str(library))
     return environment

@@ -31,6 +31,11 @@ class RecordCommand:
             help="host calls to record; all slows programs that make many (default: needed)",
         )
         parser.add_argument("--no-allocations", action="store_true", help="leave out allocations and frees")
+        parser.add_argument(
+            "--thorough",
+            action="store_true",
+            help="newest libcupti and all stamps, even if records then come only at the end; for short runs",
+        )
         parser.add_argument("--no-markers", action="store_true", help="leave out NVTX ranges and marks")
         parser.add_argument(
             "program", nargs=argparse.REMAINDER, help="-- SCRIPT or MODULE, then its arguments"
@@ -48,7 +53,7 @@ class RecordCommand:
         command = [sys.executable, "-m", "overlane_collect", "record", "--backend", arguments.backend]
         command += ["--calls", arguments.calls]
         command += ["-o", arguments.out] if arguments.out else []
-        flags = ("module", "no_allocations", "no_markers")
+        flags = ("module", "no_allocations", "no_markers", "thorough")
         command += [f"--{flag.replace('_', '-')}" for flag in flags if getattr(arguments, flag)]
         return subprocess.run([*command, "--", *program], check=False).returncode  # noqa: S603 - the user's program
 

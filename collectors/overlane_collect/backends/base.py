@@ -23,6 +23,8 @@ class Options:
         allocations: Record allocations and frees.
         markers: Record NVTX ranges and marks.
         external: Record the numbers that programs push to correlate their operators.
+        thorough: Use the newest libcupti, and ask for launch stamps where they hold all records back until
+            the end: for short runs, since memory grows and a kill loses everything.
         buffer_bytes: Size of one activity buffer; each thread that calls CUDA fills one.
     """
 
@@ -30,6 +32,7 @@ class Options:
     allocations: bool = True
     markers: bool = True
     external: bool = True
+    thorough: bool = False
     buffer_bytes: int = 2 << 20
 
 

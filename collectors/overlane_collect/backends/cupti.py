@@ -51,7 +51,7 @@ class CuptiBackend:
     """Records through CUPTI; one per process."""
 
     def __init__(self) -> None:
-        self._cupti = Cupti()
+        self._loaded: Cupti | None = None
         self._sizes: dict[int, int] = {}
         self._lent: dict[int, Any] = {}
         self._spare: deque[Any] = deque()
@@ -61,7 +61,13 @@ class CuptiBackend:
         self._calls: dict[str, dict[int, str]] = {}
         self._buffer_words = 0
         self._registered = False
+        self._launch_stamps = False
         self._cost = {"buffers": 0, "records": 0, "processing_ns": 0, "unreadable_bytes": 0, "dropped": 0}
+
+    @property
+    def _cupti(self) -> Cupti:
+        assert self._loaded is not None  # noqa: S101 - loaded by `start`, which comes first
+        return self._loaded
 
     def start(self, sink: Sink, options: Options) -> None:
         """Begin to record.
@@ -72,9 +78,11 @@ class CuptiBackend:
         self._sink = sink
         refused: dict[str, str] = {}
         if not self._registered:
+            self._loaded = Cupti(newest=options.thorough)
             self._buffer_words = options.buffer_bytes // 8
             self._cupti.subscribe()
-            refused |= self._cupti.configure()
+            self._launch_stamps = self._cupti.fits_driver or options.thorough
+            refused |= self._cupti.configure(launch_stamps=self._launch_stamps)
             self._cupti.register(self._requested, self._completed)
             self._registered = True
         wanted = dict(_KINDS)
@@ -94,6 +102,8 @@ class CuptiBackend:
             version=self._cupti.version,
             library=str(self._cupti.path),
             package_version=self._cupti.package_version,
+            fits_driver=self._cupti.fits_driver,
+            launch_stamps=self._launch_stamps,
             kinds=list(self._kinds),
             refused=refused,
             calls=self._calls,

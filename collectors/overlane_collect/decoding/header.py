@@ -112,13 +112,17 @@ def _capabilities(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[st
         there = table in tables and tables[table].num_rows > 0
         return Capability(there, yes if there else no)
 
-    latency = "latency_timestamps" not in refused and not late
+    stamped = cupti.get("launch_stamps", True)
+    latency = stamped and "launch_stamps" not in refused and not late
     return {
         "launch_times": Capability(
             latency,
             "Kernels carry the time of their launch; copies, memsets and nodes of graphs carry none."
             if latency
-            else "The recording began after CUDA had been initialized, so launch times are unknown.",
+            else "The recording began after CUDA had been initialized, so launch times are unknown."
+            if stamped
+            else "The loaded libcupti is newer than the driver; launch times would hold all records back; "
+            "install one that fits the driver, or record with --thorough.",
         ),
         "submission_times": Capability(
             _has_submissions(tables),

@@ -28,8 +28,7 @@ _CRITICAL_THREADS = 32
 _BULK_BLOCK = 256
 _INT_BYTES = 4
 _BLOCK_BYTES = 24
-_BULK_AHEAD_S = 0.004  # the bulk kernels are running by then, and far from done
-_PHASE_STEP_S = 0.0003  # each round lets go in another phase of the running bulk kernel
+_BULK_AHEAD = 1.0  # bulk kernels that have ended, at least, when the critical one is let go
 
 PARAMETERS = (
     Parameter("rounds", 9, "times that the critical kernel is let go", least=1),
@@ -88,10 +87,15 @@ def run_contest(gpu: Gpu, contest: Contest, values: Mapping[str, Any], *, probe_
     events = gpu.event(), gpu.event()
     _critical(gpu, contest.critical, work, rounds)  # warm: loaded, and its stream has its channel
     gpu.synchronize()
+    bulk_us = _bulk_us(gpu, contest.bulk, work, events, values)
     latencies, numbers = [], []
     for place in range(rounds):
         with annotate(f"round {place}"):
-            numbers.append(_one_round(gpu, contest, work, hold, events=events, place=place, values=values))
+            numbers.append(
+                _one_round(
+                    gpu, contest, work, hold, events=events, bulk_us=bulk_us, place=place, values=values
+                )
+            )
         latencies.append(gpu.elapsed_us(*events))
     probe_number = _probe(gpu, contest, work, probe, blocks=probe_blocks, turns=values["iterations"])
     gpu.synchronize()
@@ -110,6 +114,7 @@ def _one_round(
     hold: Hold,
     *,
     events: tuple[Event, Event],
+    bulk_us: float,
     place: int,
     values: Mapping[str, Any],
 ) -> int:
@@ -118,16 +123,32 @@ def _one_round(
     gpu.record(events[0], contest.critical)
     number = _critical(gpu, contest.critical, work, place)
     gpu.record(events[1], contest.critical)
-    grid = -(-values["bulk_threads"] // _BULK_BLOCK)
     for _ in range(values["bulk_kernels"]):
-        arguments = [(work.bulk_data.address, _POINTER), (values["iterations"], ctypes.c_int)]
-        data = [work.bulk_data.span()]
-        gpu.launch(work.kernels["bulk"], grid, _BULK_BLOCK, contest.bulk, arguments, reads=data, writes=data)
-    time.sleep(_BULK_AHEAD_S + place * _PHASE_STEP_S)
+        _bulk(gpu, contest.bulk, work, values)
+    # Each round lets go in another phase of the second bulk kernel, spread evenly over its length.
+    time.sleep((_BULK_AHEAD + place / values["rounds"]) * bulk_us / 1e6)
     hold.release()
     gpu.synchronize(event=events[1])
     gpu.synchronize()
     return number
+
+
+def _bulk(gpu: Gpu, stream: Stream, work: _Work, values: Mapping[str, Any]) -> None:
+    grid = -(-values["bulk_threads"] // _BULK_BLOCK)
+    arguments = [(work.bulk_data.address, _POINTER), (values["iterations"], ctypes.c_int)]
+    data = [work.bulk_data.span()]
+    gpu.launch(work.kernels["bulk"], grid, _BULK_BLOCK, stream, arguments, reads=data, writes=data)
+
+
+def _bulk_us(
+    gpu: Gpu, stream: Stream, work: _Work, events: tuple[Event, Event], values: Mapping[str, Any]
+) -> float:
+    """Return how long one bulk kernel takes alone, in microseconds."""
+    gpu.record(events[0], stream)
+    _bulk(gpu, stream, work, values)
+    gpu.record(events[1], stream)
+    gpu.synchronize(stream=stream)
+    return gpu.elapsed_us(*events)
 
 
 def _critical(gpu: Gpu, stream: Stream, work: _Work, place: int) -> int:
@@ -168,7 +189,7 @@ def _outcome(
     gpu.call("cuMemcpyDtoH", bulk.ctypes.data, work.bulk_data.address, bulk.nbytes)
     rounds, shift = values["rounds"], values["shift"]
     wrong = int(np.count_nonzero(counters != rounds + 1 + shift))
-    wrong += int(bulk[1] != rounds * values["bulk_kernels"] + shift)
+    wrong += int(bulk[1] != rounds * values["bulk_kernels"] + 1 + shift)
     spread = f"min={min(latencies):.2f} max={max(latencies):.2f}"
     lines = [
         f"critical_us median={statistics.median(latencies):.2f} {spread} rounds={rounds} wrong={wrong}",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from overlane_collect._cuda import Gpu
+from overlane_collect.backends import Options
 from overlane_collect.errors import CollectError, MachineError
 from overlane_collect.recorder import Recorder
 from overlane_collect.workloads.base import EXPECT, Outcome, Workload, parse_settings
@@ -77,6 +78,7 @@ def run_capture(
         backend=backend,
         parameters={"workload": workload.name, **shown},
         header={"repeat_index": repeat_index},
+        options=Options(thorough=True),  # short, and worth every stamp
     )
     recorder.start()  # before CUDA: launch stamps and the kinds of all streams are known only then
     try:

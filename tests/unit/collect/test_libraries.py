@@ -7,18 +7,31 @@ import pytest
 from overlane_collect import _cupti
 from overlane_collect.errors import NoGpuError
 
+VERSIONS = ("12.8.90", "13.0.85", "13.4.92", "13.10.1")
 
-def test_the_newest_version_wins_by_number_not_by_text(tmp_path):
-    paths = {}
-    for version in ("13.0.85", "13.10.1", "13.4.92"):
-        paths[version] = tmp_path / version
-        paths[version].write_text("")
-    assert _cupti.newest_library(paths.items()) == paths["13.10.1"]
+
+@pytest.mark.parametrize(
+    ("driver", "version"),
+    [
+        (0, "13.10.1"),  # any will do: the newest, by number and not by text
+        (13000, "13.0.85"),
+        (13030, "13.0.85"),
+        (13040, "13.4.92"),
+        (13100, "13.10.1"),
+        (12080, "12.8.90"),
+        (12040, "13.10.1"),  # none fits: the newest
+    ],
+)
+def test_the_newest_library_that_fits_the_driver_is_chosen(tmp_path, driver, version):
+    paths = {name: tmp_path / name for name in VERSIONS}
+    for path in paths.values():
+        path.write_text("")
+    assert _cupti.choose_library(paths.items(), driver) == paths[version]
 
 
 def test_a_library_that_is_not_there_is_not_chosen(tmp_path):
-    assert _cupti.newest_library([("13.4", tmp_path / "gone")]) is None
-    assert _cupti.newest_library([]) is None
+    assert _cupti.choose_library([("13.4", tmp_path / "gone")], 13000) is None
+    assert _cupti.choose_library([], 0) is None
 
 
 def test_a_named_library_that_is_missing_is_an_error_of_its_own(monkeypatch):
