@@ -9,15 +9,16 @@ from dash import html
 from dash.development.base_component import Component
 
 from overlane.figures.units import exact_ns, format_count, format_ns
-from overlane.ui.engines import Place, device_summary
-from overlane.ui.facts import stream_facts, trace_facts
+from overlane.ui.engines import device_summary, places_of
+from overlane.ui.facts import TraceFacts, stream_facts
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import fact_list, goto, heading, table
 from overlane.ui.rows import (
     Connection,
     Fact,
+    column_facts,
     connections,
-    facts_of_row,
+    headline_facts,
     interval_of,
     row_title,
     unknown_columns,
@@ -50,36 +51,21 @@ def selection_panel(opened: OpenedTrace, selection: dict[str, Any]) -> list[Comp
         IndexError: There is no such row.
     """
     trace, name, row = opened.trace, str(selection["table"]), int(selection["row"])
-    facts = facts_of_row(trace, name, row)
-    unknown = unknown_columns(trace, name, row)
-    first = [
-        fact
-        for fact in facts
-        if not fact.column or fact.column in {"name", "start_ns", "end_ns"} or fact.column == "stream_id"
-    ]
-    rest = [fact for fact in facts if fact not in first]
+    columns = column_facts(trace, name, row)
     said = [Fact(str(key), *_plain(value)) for key, value in trace.attributes(name, row).items()]
-    return [
-        html.Div(
-            [
-                heading(f"Selected {row_title(name, row).rsplit(' ', 1)[0]}", note=f"{name} {row}"),
-                fact_list(first),
-                *_links(opened, selection),
-            ],
-            className="ov-panel",
-        ),
-        html.Div(
-            [heading("All columns", note=f"{len(facts)} known"), fact_list(rest), _not_recorded(unknown)],
-            className="ov-panel",
-        ),
-        html.Div(
-            [
-                heading("The source also says"),
-                fact_list(said) if said else html.P("Nothing more.", className="ov-quiet"),
-            ],
-            className="ov-panel",
-        ),
-    ]
+    more = [heading("The source also says"), fact_list(said)] if said else []
+    noun, _, number = row_title(name, row).rpartition(" ")
+    parts = (
+        [heading(f"Selected {noun}", note=f"{name} {number}"), fact_list(headline_facts(trace, name, row))],
+        [heading("Connected with"), _links(opened, selection)],
+        [
+            heading("All columns", note=f"{len(columns)} known"),
+            fact_list(columns),
+            _not_recorded(unknown_columns(trace, name, row)),
+            *more,
+        ],
+    )
+    return [html.Div(part, className="ov-panel") for part in parts]
 
 
 def _plain(value: Any) -> tuple[str, str]:
@@ -97,7 +83,7 @@ def _not_recorded(unknown: list[Fact]) -> Component | None:
     )
 
 
-def _links(opened: OpenedTrace, selection: dict[str, Any]) -> list[Component]:
+def _links(opened: OpenedTrace, selection: dict[str, Any]) -> Component:
     trace, name, row = opened.trace, str(selection["table"]), int(selection["row"])
     found: list[Component] = []
     grouped: dict[str, list[Connection]] = {}
@@ -120,7 +106,7 @@ def _links(opened: OpenedTrace, selection: dict[str, Any]) -> list[Component]:
             else _link(selection, trace, _neighbour(trace, name, side, int(other)))
         )
         found.append(html.Div([html.Dt(side), html.Dd(text)], className="ov-fact"))
-    return [html.Dl(found, className="ov-facts")]
+    return html.Dl(found, className="ov-facts")
 
 
 def _rank(selection: dict[str, Any], trace: Trace) -> int | None:
@@ -154,9 +140,8 @@ def _link(selection: dict[str, Any], trace: Trace, item: Connection) -> Componen
     )
 
 
-def trace_panel(trace: Trace, trace_id: str, rank: int | None) -> list[Component]:
+def trace_panel(trace: Trace, facts: TraceFacts, trace_id: str, rank: int | None) -> list[Component]:
     """Return the whole trace in words and as a table of its streams; stands where no slice is selected."""
-    facts = trace_facts(trace)
     shown = rank if rank is not None else trace.ranks[0]
     counts = [
         Fact(_NOUNS_OF_TABLES.get(name, name.replace("_", " ")), format_count(count))
@@ -262,11 +247,10 @@ def range_panel(trace: Trace | None, marked: dict[str, Any] | None) -> list[Comp
     start, end = int(marked["t0_ns"]), int(marked["t1_ns"])
     rank = _rank(marked, trace)
     devices = [x for x in engine_report(trace, window=(start, end)).to_json()["devices"] if x["rank"] == rank]
-    place = Place(marked["trace"], rank, trace.span_ns)
     ends = f"{exact_ns(start)} to {exact_ns(end)}"
     found: list[Component] = [heading("Marked range", note=format_ns(end - start))]
     found.append(fact_list([Fact("from → to", f"{format_ns(start)} → {format_ns(end)}", ends)]))
-    for device in devices:
+    for device, place in zip(devices, places_of(trace, marked["trace"], devices), strict=True):
         found += device_summary(device, place)
     if not devices:
         found.append(html.P("No GPU works in this range.", className="ov-quiet"))

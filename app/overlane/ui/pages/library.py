@@ -13,7 +13,7 @@ from overlane.errors import OverlaneError
 from overlane.figures.palette import engine_label
 from overlane.figures.units import format_bytes, format_count, format_ns
 from overlane.ui import ids
-from overlane.ui.facts import TraceFacts, trace_facts
+from overlane.ui.facts import TraceFacts
 from overlane.ui.links import overlap_href, timeline_href
 from overlane.ui.parts import extra, notice, swatch
 from overlane.ui.wiring import wire
@@ -97,7 +97,7 @@ def show(
     store.rescan()
     listings = store.listings()
     current = (state or {}).get("trace")
-    cards = [card(listing, facts_if_ready(store, listing), current=current) for listing in listings]
+    cards = [card(listing, store.facts(listing.trace_id), current=current) for listing in listings]
     return cards or [empty_library(store)], [x.name for x in listings]
 
 
@@ -109,14 +109,6 @@ def open_by_name(store: TraceStore, _clicks: int | None, name: str | None) -> tu
     except OverlaneError as error:
         return notice("Not opened.", str(error), kind="failed"), no_update
     return None, timeline_href(listing.trace_id)
-
-
-def facts_if_ready(store: TraceStore, listing: Listing) -> TraceFacts | None:
-    """Return the facts of a trace that is open."""
-    if listing.state != "ready":
-        return None
-    opened = store.opened(listing.trace_id)
-    return None if opened is None else trace_facts(opened.trace)
 
 
 def empty_library(store: TraceStore) -> Component:

@@ -209,8 +209,10 @@ def show_details(store: TraceStore, selection: dict[str, Any] | None, state: dic
             opened = store.opened(selection["trace"])
             if opened is not None:
                 return selection_panel(opened, selection)
-        opened = store.opened(state["trace"])
-        return None if opened is None else trace_panel(opened.trace, state["trace"], state["rank"])
+        opened, facts = store.opened(state["trace"]), store.facts(state["trace"])
+        if opened is None or facts is None:
+            return None
+        return trace_panel(opened.trace, facts, state["trace"], state["rank"])
     except (OverlaneError, KeyError, IndexError) as error:
         return notice("Nothing to show.", f"The selected row cannot be found: {error}", kind="failed")
 
