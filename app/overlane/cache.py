@@ -22,9 +22,10 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -67,10 +68,11 @@ class OpenedTrace:
         warnings: Sentences for the user, as when the cache folder cannot be written.
     """
 
-    def __init__(self, trace: Trace, folder: Path, use: IO[bytes], warnings: tuple[str, ...]) -> None:
+    def __init__(self, trace: Trace, folder: Path, use: _Lock, owner: TraceCache) -> None:
         self.trace = trace
         self.key = folder.name
-        self.warnings = warnings
+        self.warnings = owner.warnings
+        self._owner = owner  # its temporary folder, if it has one, lives as long as it does
         self._folder = folder
         self._use = use
         self._timelines: dict[int | None, Timeline] = {}
@@ -142,7 +144,6 @@ class TraceCache:
     def __init__(self, folder: Path | None = None, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
         self.warnings: tuple[str, ...] = ()
         self._limit_bytes = int(limit_bytes)
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.folder = self._writable(Path(folder) if folder is not None else cache_folder())
 
     def _writable(self, folder: Path) -> Path:
@@ -153,12 +154,13 @@ class TraceCache:
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise _full_disk(folder) from error
-            self._temporary = tempfile.TemporaryDirectory(prefix="overlane-")
+            temporary = tempfile.mkdtemp(prefix="overlane-")
+            weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
             self.warnings = (
                 f"The cache folder {folder} cannot be written ({error.strerror}), so this trace is prepared anew at every start; "
                 "set OVERLANE_CACHE_DIR to a folder of yours.",
             )
-            return Path(self._temporary.name)
+            return Path(temporary)
 
     def open(self, path: Path | str, progress: _Progress | None = None) -> OpenedTrace:
         """Open a trace; the source file is read only when no whole entry for it is there.
@@ -175,7 +177,7 @@ class TraceCache:
         key = self._key(source)
         entry = self.folder / key
         with _machine_errors(self.folder), _locked(entry.with_suffix(".build")):
-            use = _hold(entry.with_suffix(".use"), shared=True)
+            use = _Lock(entry.with_suffix(".use"), shared=True, waits=True)
             try:
                 trace = _load(entry) if _is_whole(entry) else None
                 if trace is None:
@@ -191,7 +193,7 @@ class TraceCache:
         self.evict(keep_path=source)
         if progress is not None:
             progress(1.0)
-        return OpenedTrace(trace, entry, use, self.warnings)
+        return OpenedTrace(trace, entry, use, self)
 
     def _key(self, source: Path) -> str:
         from overlane.timeline.version import INDEX_VERSION  # noqa: PLC0415 - the package loads compiled code
@@ -237,12 +239,10 @@ class TraceCache:
     def _remove(self, entry: Path) -> bool:
         """Remove an entry unless somebody uses it; tells whether it is gone."""
         try:
-            use = _hold(entry.with_suffix(".use"), shared=False)
-        except BlockingIOError:
-            return False
+            use = _Lock(entry.with_suffix(".use"), shared=False, waits=False)
         except OSError:
             return False
-        with use:
+        with contextlib.closing(use):
             doomed = entry.with_name(f"{entry.name}.{os.getpid()}.old")
             try:
                 entry.rename(doomed)
@@ -368,26 +368,30 @@ def _write_whole(path: Path, text: str) -> None:
 # ---------------------------------------------------------------------- locks and errors
 
 
-def _hold(path: Path, *, shared: bool) -> IO[bytes]:
-    """Return an open file that holds a lock until it is closed; an exclusive one does not wait.
+class _Lock:
+    """An advisory lock on a file, held until it is closed or nobody refers to it any more.
 
     Raises:
-        BlockingIOError: An exclusive lock is held by somebody else.
+        BlockingIOError: The lock is held by somebody else and `waits` is false.
     """
-    file = path.open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        file.close()
-        raise
-    return file
+
+    def __init__(self, path: Path, *, shared: bool, waits: bool) -> None:
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        self.close = weakref.finalize(self, os.close, handle)
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if waits else fcntl.LOCK_NB))
+        except BaseException:
+            self.close()
+            raise
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    lock = _Lock(path, shared=False, waits=True)
+    try:
         yield
+    finally:
+        lock.close()
 
 
 @contextlib.contextmanager
