@@ -31,7 +31,9 @@ def check_lane(timeline, lane_id, rows, category, view, *, theme="light"):
     columns = pixels.shape[1]
     share = cover(start, end, t0, t1, columns)
     shown = is_category(pixels, category, theme)
-    full = ~spread(share < 0.999, NEAR + 3)  # three more for round corners and the pixel between touching slices
+    full = ~spread(
+        share < 0.999, NEAR + 3
+    )  # three more for round corners and the pixel between touching slices
     empty = ~spread(share > 0, NEAR)
     inner = slice(NEAR, columns - NEAR)
     full, empty = full[inner], empty[inner]
