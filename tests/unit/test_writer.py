@@ -293,9 +293,18 @@ def test_a_full_disk_leaves_nothing_and_keeps_the_old_file(file, monkeypatch):
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_a_full_disk_of_the_system_is_one_sentence():
+def test_a_place_that_is_no_folder_is_one_sentence():
     with pytest.raises(TraceFileError, match="could not be written"):
         writer.write_trace("/dev/full/t.overlane", HEADER, small_tables())
+
+
+def test_nothing_but_files_is_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe"):
+        with pytest.raises(TraceFileError, match="could not be written: it is a folder, device or pipe"):
+            writer.write_trace(tmp_path / name, HEADER, {})
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
 def test_the_file_takes_the_usual_permissions(file):

@@ -47,6 +47,12 @@ class ConvertCommand:
         writer = WRITERS.find(arguments.to) if arguments.to else WRITERS.for_path(target)
         if target.exists() and not arguments.force:
             raise OverlaneError(f"{target} exists; choose another name, or replace it with --force")
+        if target.exists() and not target.is_file() and not target.is_dir():
+            raise OverlaneError(f"{target} is a device or pipe; give the name of a file or folder")
+        if writer.suffixes and target.is_dir():
+            raise OverlaneError(
+                f"{target} is a folder and {writer.name} is written as one file; give its name"
+            )
         if not target.absolute().parent.is_dir():
             raise OverlaneError(f"the folder {target.absolute().parent} does not exist; make it first")
         trace = load(source)

@@ -151,7 +151,7 @@ def _text(info: dict[str, Any]) -> str:
             ]
             for d in info["devices"]
         ]  # fmt: skip
-        lines += [table_text(head, rows, numbers=4, is_markdown=False), ""]
+        lines += [table_text(head, rows), ""]
     if info["streams"]:
         head = ["rank", "device", "context", "stream", "kind", "operations"]
         rows = [
@@ -161,7 +161,7 @@ def _text(info: dict[str, Any]) -> str:
             ]
             for s in info["streams"]
         ]  # fmt: skip
-        lines += [table_text(head, rows, numbers=1, is_markdown=False), ""]
+        lines += [table_text(head, rows), ""]
     if info["partitions"]:
         head = ["partition", "rank", "device", "context", "name", "SMs"]
         rows = [
@@ -171,7 +171,7 @@ def _text(info: dict[str, Any]) -> str:
             ]
             for p in info["partitions"]
         ]  # fmt: skip
-        lines += [table_text(head, rows, numbers=1, is_markdown=False), ""]
+        lines += [table_text(head, rows), ""]
     lines += _statements(info)
     return "\n".join(lines) + "\n"
 

@@ -326,8 +326,7 @@ def _text(report: dict[str, Any], sections: list[Section], *, is_markdown: bool)
             continue
         cells = [[show(row) for _, show in columns] for row in rows]
         heading = f"## {title}" if is_markdown else title
-        numbers = len(columns) - 2
-        table = table_text([name for name, _ in columns], cells, numbers=numbers, is_markdown=is_markdown)
+        table = table_text([name for name, _ in columns], cells, is_markdown=is_markdown)
         lines += [heading, "", table, ""]
     return "\n".join(lines)
 

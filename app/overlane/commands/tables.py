@@ -7,35 +7,34 @@ from collections.abc import Sequence
 __all__ = ["table_text"]
 
 
-def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: int, is_markdown: bool) -> str:
-    """Return a table with aligned columns.
+def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_markdown: bool = False) -> str:
+    """Return a table with aligned columns, those of numbers to the right.
 
     Args:
         head: Column titles.
         rows: Cells as text, as many per row as titles.
-        numbers: How many of the last columns are aligned to the right.
         is_markdown: With the bars of Markdown.
 
     Example:
-        >>> print(table_text(["engine", "busy"], [["compute", "5 ms"]], numbers=1, is_markdown=False))
+        >>> print(table_text(["engine", "busy"], [["compute", "5 ms"]]))
         engine   busy
         -------  ----
         compute  5 ms
     """
     cells = [[_escaped(cell) if is_markdown else cell for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    first_number = len(head) - numbers
+    is_number = [all(row[i][:1].isdigit() or row[i] == "-" for row in cells[1:]) for i in range(len(head))]
     lines = []
     for row in cells:
         padded = [
-            cell.rjust(width) if i >= first_number else cell.ljust(width)
+            cell.rjust(width) if is_number[i] else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append(f"| {' | '.join(padded)} |" if is_markdown else "  ".join(padded).rstrip())
     if is_markdown:
         rule = [
-            "-" * (width - 1) + ":" if i >= first_number else "-" * width
-            for i, width in enumerate(max(width, 3) for width in widths)
+            "-" * (max(width, 3) - 1) + ":" if is_number[i] else "-" * max(width, 3)
+            for i, width in enumerate(widths)
         ]
         lines.insert(1, f"| {' | '.join(rule)} |")
     else:
