@@ -8,10 +8,10 @@
     stream 13 (H2D)      Memcpy HtoD [400, 700)
     stream 20 (D2H)      Memcpy DtoH [3500, 4000)
 
-So compute is busy 490 + 300 + 10 + 0.005 + 799, H2D 300, D2H 500. Compute and H2D overlap in [400, 500) and
-[600, 700), compute and D2H in [3500, 3999). Copies without compute are [500, 600) and [3999, 4000). The device
-is busy in [10, 900), for 10.005 in the burst and the lone kernel, and in [3200, 4000): 1700.005 of its window
-[10, 4000), so idle for 2289.995.
+So compute is busy 490 + 300 + 10 + 0.005 + 799, H2D 300, D2H 500. Compute and H2D overlap in [400, 500)
+and [600, 700), compute and D2H in [3500, 3999). Copies without compute are [500, 600) and [3999, 4000). The
+device is busy in [10, 900), for 10.005 in the burst and the lone kernel, and in [3200, 4000): 1700.005 of its
+window [10, 4000), so idle for 2289.995.
 """
 
 from __future__ import annotations
