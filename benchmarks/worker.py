@@ -97,7 +97,6 @@ def open_cached(path: str, folder: str) -> dict[str, Any]:
 def engine_report(path: str) -> dict[str, Any]:
     """Compute engines and overlaps of a trace; a microsecond of it first, which loads the compiled code."""
     from overlane.analysis.engines import engine_report as report  # noqa: PLC0415
-
     from overlane.readers import open_trace  # noqa: PLC0415
 
     trace = open_trace(Path(path))
