@@ -22,7 +22,8 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_markdow
         compute  5 ms
     """
     cells = [[_escaped(cell) if is_markdown else cell for cell in row] for row in (head, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    least = 3 if is_markdown else 0  # a rule of Markdown has three dashes
+    widths = [max(least, *(len(row[i]) for row in cells)) for i in range(len(head))]
     is_number = [all(row[i][:1].isdigit() or row[i] == "-" for row in cells[1:]) for i in range(len(head))]
     lines = []
     for row in cells:
@@ -32,10 +33,7 @@ def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], *, is_markdow
         ]
         lines.append(f"| {' | '.join(padded)} |" if is_markdown else "  ".join(padded).rstrip())
     if is_markdown:
-        rule = [
-            "-" * (max(width, 3) - 1) + ":" if is_number[i] else "-" * max(width, 3)
-            for i, width in enumerate(widths)
-        ]
+        rule = ["-" * (width - 1) + ":" if is_number[i] else "-" * width for i, width in enumerate(widths)]
         lines.insert(1, f"| {' | '.join(rule)} |")
     else:
         lines.insert(1, "  ".join("-" * width for width in widths))
