@@ -21,6 +21,8 @@ __all__ = [
     "HEAD",
     "LEAF_BITS",
     "LONG",
+    "SCRATCH",
+    "STATE",
     "Output",
     "Slices",
     "assign_sublanes",
@@ -42,11 +44,17 @@ HEAD = 4
 LONG = np.uint32(0xFFFFFFFF)
 """Stored duration of a slice of this many nanoseconds (4.3 s) or more; the true one stands in the side table."""
 
-_LEVELS = 40
 _LEAF = 1 << LEAF_BITS
 _LONG_NS = 0xFFFFFFFF
 _CATEGORIES = CATEGORY_LIMIT
 _ENDLESS = 1 << 62
+_ROWS, _FIRST, _BEGAN, _UNTIL, _WORK = range(5)
+
+STATE = _WORK + CATEGORY_LIMIT
+"""Words that `union_runs` keeps of a key."""
+
+SCRATCH = 40 + CATEGORY_LIMIT
+"""Words that `fill` works with: first nodes of each level, busy times of the open run."""
 
 
 class Slices(NamedTuple):
@@ -104,7 +112,9 @@ class Output(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def assign_sublanes(lane: Array, start: Array, end: Array, order: Array, sub: Array, counts: Array) -> int:
+def assign_sublanes(
+    lane: Array, start: Array, end: Array, order: Array, sub: Array, counts: Array, ends: Array, used: Array
+) -> int:
     """Give every slice the first sublane of its lane that is free at its start.
 
     Args:
@@ -114,13 +124,13 @@ def assign_sublanes(lane: Array, start: Array, end: Array, order: Array, sub: Ar
         order: int64 (n,) order to go through (starts rising, longer first at equal starts), or empty for 0..n.
         sub: uint16 (n,), filled; the last sublane takes what finds no place.
         counts: int64 (lanes, limit + 1), filled with slices per sublane.
+        ends: int64 (lanes, limit), zeros: where the last slice of each sublane ends.
+        used: int64 (lanes,), zeros: sublanes in use.
 
     Returns:
         How many slices have a long duration.
     """
-    limit = counts.shape[1] - 1
-    ends = np.zeros((counts.shape[0], limit), np.int64)
-    used = np.zeros(counts.shape[0], np.int64)
+    limit = ends.shape[1]
     is_ordered = order.shape[0] > 0
     longs = 0
     for at in range(start.shape[0]):
@@ -195,7 +205,15 @@ def scatter(
 @njit(cache=True, nogil=True)
 def _long_duration(long_at: Array, long_duration: Array, at: int) -> int:
     # Called only for the few slices that need it: a call with arrays costs a hundred times a look at `duration`.
-    return long_duration[np.searchsorted(long_at, at)]  # type: ignore[no-any-return]
+    a = 0
+    b = long_at.shape[0]
+    while a < b:
+        middle = (a + b) >> 1
+        if long_at[middle] < at:
+            a = middle + 1
+        else:
+            b = middle
+    return long_duration[a]  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
@@ -211,7 +229,8 @@ def build_nodes(slices: Slices, place_of: Array, lane_from: int, lane_to: int) -
             slices.place[i] = place_of[lane, slices.place[i]]
         for block in range(size >> LEAF_BITS):
             at = base + block * stride
-            nodes[at : at + stride] = 0
+            for word in range(stride):
+                nodes[at + word] = 0
             nodes[at] = slices.start[first + block * _LEAF]
             longest = np.int64(-1)
             for i in range(first + block * _LEAF, first + (block + 1) * _LEAF):
@@ -279,6 +298,7 @@ def fill(
     t0: int,
     threshold: int,
     scale: float,
+    scratch: Array,
     out: Output,
 ) -> int:
     """Answer a viewport for some lanes.
@@ -294,16 +314,17 @@ def fill(
         t0: Start of the window in ns.
         threshold: Width of a pixel in ns, rounded up.
         scale: Columns per ns; 0 gathers all that is short into one run.
+        scratch: int64 (SCRATCH,), any values.
         out: Written from place 0; large enough for min(slices, columns + 2 * pixels + 6) of each lane.
 
     Returns:
         Number of items.
     """
     n = 0
-    level = np.zeros(_LEVELS, np.int64)
-    busy = np.zeros(_CATEGORIES, np.int64)
-    narrow = max(1, threshold // 2)
-    short = np.uint32(min(threshold, _LONG_NS))
+    busy = scratch[:_CATEGORIES]
+    level = scratch[_CATEGORIES:]
+    narrow = threshold // 4 * 3 if threshold > 1 else 1
+    short = np.uint32(threshold if threshold < _LONG_NS else _LONG_NS)
     for at in range(lanes.shape[0]):
         lane = lanes[at]
         origin = slices.lane_offset[lane]
@@ -328,7 +349,7 @@ def fill(
         run_row = np.int64(0)
         run_until = np.int64(0)
         while True:
-            # 1. The next element: a node narrower than half a pixel, or one slice; none at the end of the lane.
+            # 1. The next element: a node narrower than three quarters of a pixel, or one slice; none at the end of the lane.
             count = np.int64(0)
             node = np.int64(0)
             start = np.int64(0)
@@ -336,9 +357,11 @@ def fill(
             longest = np.int64(0)
             row = np.int64(0)
             if i >= plain_until and i < stop:
-                plain_until = min(stop, (i | (_LEAF - 1)) + 1)
+                plain_until = (i | (_LEAF - 1)) + 1
+                if plain_until > stop:
+                    plain_until = stop
                 if (i & (_LEAF - 1)) == 0 and i + _LEAF <= stop:
-                    k = max(k, 0) + 1
+                    k = k + 1 if k >= 0 else 1
                     while k >= depth or (i & ((_LEAF << k) - 1)) != 0 or i + (_LEAF << k) > stop:
                         k -= 1
                     while k >= 0:
@@ -422,8 +445,10 @@ def fill(
                     run_longest = np.int64(-1)
                     run_until = _ENDLESS
                     if scale > 0:
-                        column = np.floor(max(start - t0, 0) * scale)
-                        run_until = max(t0 + np.int64((column + 1) / scale), start + 1)
+                        column = np.int64((start - t0) * scale) if start > t0 else np.int64(0)
+                        run_until = t0 + np.int64((column + 1) / scale)
+                        if run_until <= start:
+                            run_until = start + 1
                     for c in range(width):
                         busy[c] = 0
                 run_count += count
@@ -446,7 +471,7 @@ def union_runs(
     start: Array,
     end: Array,
     category: Array,
-    keys: int,
+    state: Array,
     out_key: Array,
     out_start: Array,
     out_end: Array,
@@ -457,11 +482,11 @@ def union_runs(
     """Join intervals of one key that overlap or touch into runs.
 
     Args:
-        key: int32 (n,), below `keys`, or -1 to leave a row out.
+        key: int32 (n,), a row of `state`, or -1 to leave a row out.
         start: int64 (n,), ns, sorted.
         end: int64 (n,), ns.
         category: uint8 (n,).
-        keys: Number of keys.
+        state: int64 (keys, STATE), zeros: the open run of each key.
         out_key: int32 (n,), filled; the runs of one key come in order of start.
         out_start: int64 (n,).
         out_end: int64 (n,).
@@ -473,39 +498,36 @@ def union_runs(
         Number of runs.
     """
     n = 0
-    opened = np.full(keys, -1, np.int64)
-    began = np.zeros(keys, np.int64)
-    until = np.zeros(keys, np.int64)
-    rows = np.zeros(keys, np.int64)
-    work = np.zeros((keys, _CATEGORIES), np.int64)
+    keys = state.shape[0]
     for i in range(key.shape[0] + keys):
         # After the last row, each key's open run is closed.
-        k = key[i] if i < key.shape[0] else i - key.shape[0]
+        is_last = i >= key.shape[0]
+        k = i - key.shape[0] if is_last else np.int64(key[i])
         if k < 0:
             continue
-        is_last = i >= key.shape[0]
-        if opened[k] >= 0 and (is_last or start[i] > until[k]):
-            out_key[n] = k
-            out_start[n] = began[k]
-            out_end[n] = until[k]
-            out_row[n] = opened[k]
-            out_count[n] = rows[k]
-            best = 0
-            for c in range(_CATEGORIES):
-                if work[k, c] > work[k, best]:
+        if state[k, _ROWS] and (is_last or start[i] > state[k, _UNTIL]):
+            best = _WORK
+            for c in range(_WORK, _WORK + _CATEGORIES):
+                if state[k, c] > state[k, best]:
                     best = c
-            out_category[n] = best if work[k, best] else category[opened[k]]
+            out_key[n] = k
+            out_start[n] = state[k, _BEGAN]
+            out_end[n] = state[k, _UNTIL]
+            out_row[n] = state[k, _FIRST]
+            out_count[n] = state[k, _ROWS]
+            out_category[n] = best - _WORK if state[k, best] else category[state[k, _FIRST]]
             n += 1
-            opened[k] = -1
+            state[k, _ROWS] = 0
         if is_last:
             continue
-        if opened[k] < 0:
-            opened[k] = i
-            began[k] = start[i]
-            until[k] = end[i]
-            rows[k] = 0
-            work[k, :] = 0
-        until[k] = max(until[k], end[i])
-        rows[k] += 1
-        work[k, category[i]] += end[i] - start[i]
+        if state[k, _ROWS] == 0:
+            state[k, _FIRST] = i
+            state[k, _BEGAN] = start[i]
+            state[k, _UNTIL] = end[i]
+            for c in range(_WORK, _WORK + _CATEGORIES):
+                state[k, c] = 0
+        if end[i] > state[k, _UNTIL]:
+            state[k, _UNTIL] = end[i]
+        state[k, _ROWS] += 1
+        state[k, _WORK + category[i]] += end[i] - start[i]
     return n

@@ -140,22 +140,22 @@ class Timeline:
         middle = int(np.searchsorted(room, room[-1] // 2)) + 1
         if slices < _TWO_THREADS_FROM or middle >= len(wires):
             out = _output(int(room[-1]))
-            n = kernels.fill(self._slices, wires, low, high, t0, threshold, scale, out)
+            n = kernels.fill(self._slices, wires, low, high, t0, threshold, scale, _scratch(), out)
             return Output(*(values[:n] for values in out))
         first, second = _output(int(room[middle - 1])), _output(int(room[-1] - room[middle - 1]))
         other = _pool.submit(
-            kernels.fill,
+            kernels.fill, self._slices, wires[:middle], low[:middle], high[:middle], t0, threshold, scale, _scratch(), first
+        )  # fmt: skip
+        n2 = kernels.fill(
             self._slices,
-            wires[:middle],
-            low[:middle],
-            high[:middle],
+            wires[middle:],
+            low[middle:],
+            high[middle:],
             t0,
             threshold,
             scale,
-            first,
-        )
-        n2 = kernels.fill(
-            self._slices, wires[middle:], low[middle:], high[middle:], t0, threshold, scale, second
+            _scratch(),
+            second,
         )
         n1 = other.result()
         return Output(*(np.concatenate([a[:n1], b[:n2]]) for a, b in zip(first, second, strict=True)))
@@ -369,6 +369,10 @@ def write_timeline(trace: Trace, rank: int | None, tracks: Tracks, folder: Path)
     meta = _meta(trace, rank, tracks, placement)
     (folder / "timeline.json").write_text(json.dumps(meta), encoding="utf-8")
     return placement
+
+
+def _scratch() -> Array:
+    return np.empty(kernels.SCRATCH, np.int64)
 
 
 def _output(size: int) -> Output:
