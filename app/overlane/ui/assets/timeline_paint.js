@@ -68,10 +68,13 @@
       theme.categories.push({
         name,
         base,
-        pixel: Int32Array.from(colours, (colour) => pack(colour)),
+        pixels: colours.map((colour) => pack(colour)),
         text: css(textOn(base)), // one for all shades: neighbours with names in two colours look like two things
       });
     }
+    // One flat table for the raster: category times the number of shades, plus the shade.
+    theme.shades = SHADES.length;
+    theme.pixels = Int32Array.from(theme.categories.flatMap((category) => category.pixels));
     return theme;
   }
 
