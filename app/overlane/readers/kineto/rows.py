@@ -1,0 +1,210 @@
+"""The scanned rows as whole columns, with all ids in one string table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from overlane.readers.kineto.compiled import pool_offsets, unpack
+from overlane.readers.kineto.keys import Class, Column, Wide
+from overlane.readers.kineto.parallel import Part, Scanned
+from overlane.readers.kineto.strings import StringTable, decode_name, merge_tables
+from overlane.readers.kineto.text import MISSING
+from overlane.tables import null_array
+
+__all__ = ["Rows", "arrow", "dictionary", "order_by", "unknown_ids"]
+
+Array = np.ndarray[Any, Any]
+
+_CODES = (Column.CATEGORY, Column.NAME, Column.THREAD, Column.TEMPLATE)
+_WIDE_CODES = (Wide.SYNC_KIND, Wide.COPY_KIND)
+_METADATA = ord("M")
+_UNSET = (-1, 4294967295)
+
+
+class Rows:
+    """Columns over all kept events, in the order of the file.
+
+    Attributes:
+        ts, dur: int64 ns; `dur` MISSING where unknown, the scope's letter for instants.
+        phase: uint8 letter.
+        kind: uint8, a `keys.Class`.
+        has_wide: bool.
+        category, name, thread, template: int32 string ids, -1 for none.
+        correlation, external: int64, MISSING where unknown.
+        pool: uint8, packed integers of the templates.
+        offsets: int64, where each row's integers start in the pool.
+        strings: The string table of all ids.
+    """
+
+    def __init__(self, scanned: Scanned) -> None:
+        tables = scanned.tables
+        self.strings: StringTable = tables[0]
+        maps = [None, *(merge_tables(self.strings, other) for other in tables[1:])]
+        parts = scanned.parts
+        what = self._column(parts, Column.WHAT, maps)
+        self.phase: Array = (what & 0xFF).astype(np.uint8)
+        self.kind: Array = ((what >> 8) & 0xFF).astype(np.uint8)
+        self.has_wide: Array = (what >> 16) != 0
+        self.category = self._column(parts, Column.CATEGORY, maps)
+        self.name = self._column(parts, Column.NAME, maps)
+        self.thread = self._column(parts, Column.THREAD, maps)
+        self.template = self._column(parts, Column.TEMPLATE, maps)
+        self.ts = self._column(parts, Column.TS, maps)
+        self.dur = self._column(parts, Column.DUR, maps)
+        self.correlation = self._column(parts, Column.CORRELATION, maps)
+        self.external = self._column(parts, Column.EXTERNAL, maps)
+        self.pool: Array = np.concatenate([p.pool for p in parts]) if parts else np.zeros(0, np.uint8)
+        self._wide = [self._wide_column(parts, column, maps) for column in Wide]
+        self._wide_row: Array | None = None
+        parts.clear()
+        self.offsets: Array = pool_offsets(self.pool, self.integer_counts(np.arange(len(self))))
+
+    def __len__(self) -> int:
+        return int(self.ts.size)
+
+    @staticmethod
+    def _column(parts: list[Part], column: Column, maps: list[Array | None]) -> Array:
+        """Join one column of all parts and let go of the parts' own."""
+        arrays = []
+        for part in parts:
+            values = part.columns[column]
+            mapping = maps[part.worker]
+            if column in _CODES and mapping is not None:
+                values = np.where(values >= 0, mapping[values], np.int32(-1))
+            arrays.append(values)
+            part.columns[column] = np.zeros(0, np.int8)
+        if not arrays:
+            return np.zeros(0, np.int64)
+        return np.concatenate(arrays)
+
+    @staticmethod
+    def _wide_column(parts: list[Part], column: Wide, maps: list[Array | None]) -> Array | None:
+        if all(part.wide[column] is None for part in parts):
+            return None
+        joined = np.full(sum(part.wide_rows for part in parts), MISSING, np.int64)
+        at = 0
+        for part in parts:
+            values = part.wide[column]
+            mapping = maps[part.worker]
+            if values is not None:
+                if column in _WIDE_CODES and mapping is not None:
+                    values = np.where(values >= 0, mapping[np.maximum(values, 0)], values)
+                joined[at : at + part.wide_rows] = values
+            part.wide[column] = None
+            at += part.wide_rows
+        return joined
+
+    def integer_counts(self, rows: Array) -> Array:
+        """Return how many integers were cut out of each row's template."""
+        codes = self.template[rows]
+        is_template = (codes >= 0) & (self.phase[rows] != _METADATA)
+        return np.where(is_template, self.strings.info[np.where(is_template, codes, 0), 4], 0).astype(np.int32)
+
+    def integers(self, rows: Array) -> tuple[Array, Array]:
+        """Return the integers of the rows' templates, one row after the other, and how many each row has."""
+        counts = self.integer_counts(rows)
+        return unpack(self.pool, self.offsets[rows], counts, int(counts.sum())), counts
+
+    def wide(self, column: Wide, rows: Array) -> Array | None:
+        """Return a wide column for the given rows, MISSING where unknown; None where no row of the file has a value."""
+        values = self._wide[column]
+        if values is None:
+            return None
+        if self._wide_row is None:
+            self._wide_row = np.cumsum(self.has_wide, dtype=np.int32) - 1
+        has = self.has_wide[rows]
+        return np.where(has, values[np.where(has, self._wide_row[rows], 0)], MISSING)
+
+    def drop_wide(self) -> None:
+        """Let go of the wide columns."""
+        self._wide = [None] * len(Wide)
+        self._wide_row = None
+
+    def rows_of(self, *kinds: Class) -> Array:
+        """Return a mask of the rows of some classes."""
+        chosen = np.zeros(256, bool)
+        chosen[list(kinds)] = True
+        return chosen[self.kind]
+
+    def text(self, code: int) -> str:
+        """Return a name; empty for the id -1."""
+        return decode_name(self.strings.content(code)) if code >= 0 else ""
+
+    def threads(self, codes: Array) -> tuple[Array, Array]:
+        """Return process and thread ids of thread codes, MISSING where unknown."""
+        used = np.unique(codes[codes >= 0])
+        pairs = np.full((len(self.strings) + 1, 2), MISSING, np.int64)
+        for code in used.tolist():
+            pairs[code] = np.frombuffer(self.strings.content(code), np.int64)
+        return pairs[codes, 0], pairs[codes, 1]
+
+
+def unknown_ids(values: Array | None) -> Array | None:
+    """Turn the ways to write "no id" (-1, 4294967295) into MISSING."""
+    if values is None:
+        return None
+    return np.where(np.isin(values, _UNSET), MISSING, values)
+
+
+def arrow(values: Array | None, dtype: pa.DataType, length: int, missing: Any = MISSING) -> pa.Array:
+    """Return an Arrow array that shares the values' memory where the type allows; `missing` becomes null.
+
+    Args:
+        values: Integer array, or None for all null.
+        dtype: Arrow type of a fixed width.
+        length: Number of rows.
+        missing: Value that stands for null; None when there is none.
+    """
+    if values is None:
+        return null_array(dtype, length)
+    known = None
+    nulls = 0
+    if missing is not None:
+        mask = values != missing
+        nulls = length - int(np.count_nonzero(mask))
+        if nulls == length:
+            return null_array(dtype, length)
+        if nulls:
+            known = pa.py_buffer(np.packbits(mask, bitorder="little"))
+            values = np.where(mask, values, 0)
+    exact = np.ascontiguousarray(values, dtype=dtype.to_pandas_dtype())
+    return pa.Array.from_buffers(dtype, length, [known, pa.py_buffer(exact)], null_count=nulls)
+
+
+def dictionary(codes: Array, words: list[str | None]) -> pa.DictionaryArray:
+    """Return a dictionary array of `words[code]`; words that are equal share an entry, unused ones are left out.
+
+    Args:
+        codes: Integer array, -1 for null.
+        words: Text of each code, None for null; only those in use are read.
+    """
+    used = np.zeros(len(words) + 1, bool)
+    used[codes] = True  # -1 marks the last, spare place
+    mapping = np.full(len(words) + 1, -1, np.int32)
+    entries: dict[str, int] = {}
+    for code in np.flatnonzero(used[:-1]).tolist():
+        word = words[code]
+        if word is not None:
+            mapping[code] = entries.setdefault(word, len(entries))
+    indices = mapping[codes]
+    return pa.DictionaryArray.from_arrays(arrow(indices, pa.int32(), len(indices), missing=-1), pa.array(list(entries), pa.string()))
+
+
+def order_by(start: Array, then: Array) -> Array:
+    """Return the stable permutation that sorts by `start`, equal ones by `then`.
+
+    Real files are nearly sorted and seldom tie, so only the ties are sorted by both.
+    """
+    order = np.argsort(start, kind="stable")
+    ordered = start[order]
+    same = ordered[1:] == ordered[:-1]
+    if same.any():
+        tied = np.zeros(start.size, bool)
+        tied[1:] = same
+        tied[:-1] |= same
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((then[rows], start[rows]))]
+    return order
