@@ -203,7 +203,7 @@ def key_table() -> np.ndarray[Any, np.dtype[np.int64]]:
     table = np.zeros((SLOTS, 4 + KEY_WORDS), np.int64)
     entries: list[tuple[str, int, Act, int, int]] = [(name, 0, act, 0, -1) for name, act in _TOP.items()]
     for name, act, column, classes in _ARGS:
-        entries.append((name, ARGS_SCOPE, act, column, sum(1 << c for c in classes)))
+        entries.append((name, ARGS_SCOPE, act, column, sum(1 << c for c in set(classes))))
     entries += [(name, META_SCOPE, Act.META, 0, -1) for name in _META]
     for name, scope, act, column, mask in entries:
         words = np.frombuffer(name.encode().ljust(8 * KEY_WORDS, b"\0"), np.int64)
