@@ -2,8 +2,9 @@
 
     python benchmarks/viewport.py --slices 1e6 1e7 1e8 --json OUT
 
-The slices are made up: log-normal durations of some microseconds with gaps on 64 lanes, or the same in bursts that fill 1 % of
-the span. Each answer is for all lanes and 1,400 pixels and is timed with its encoding.
+The slices are made up: log-normal durations of some microseconds with gaps on 64 lanes, or the same in
+bursts that fill 1 % of the span. Each answer is for all lanes and 1,400 pixels and is timed with its
+encoding.
 """
 
 from __future__ import annotations
@@ -88,9 +89,7 @@ def measure_queries(timeline: Timeline, span: int, *, repeats: int = 3) -> dict[
     """Time full answers at several widths of the window, each at some random positions."""
     rng = np.random.default_rng(5)
     answers: dict[str, Any] = {}
-    windows = [(name, share) for name, share in SHARES.items()] + [
-        (f"sweep {share:g}", share) for share in SWEEP
-    ]
+    windows = list(SHARES.items()) + [(f"sweep {share:g}", share) for share in SWEEP]
     everything: list[float] = []
     for name, share in windows:
         width = max(int(span * share), 1)
@@ -235,7 +234,8 @@ def print_table(results: dict[str, Any]) -> None:
             f"{row['answers'][w]['p50_ms']:>12.1f}/{row['answers'][w]['p95_ms']:<7.1f}" for w in windows
         )
         print(
-            f"{row['slices']:>12,} {row['set']:>7} {row['build_s']:>8.2f} {row['bytes_per_slice']:>8.1f}{cells}"
+            f"{row['slices']:>12,} {row['set']:>7} {row['build_s']:>8.2f} "
+            f"{row['bytes_per_slice']:>8.1f}{cells}"
         )
         sweep = [
             f"{name[6:]}: {a['p50_ms']:.1f}/{a['p95_ms']:.1f}"
@@ -245,8 +245,9 @@ def print_table(results: dict[str, Any]) -> None:
         print(f"{'':>12} sweep {', '.join(sweep)}")
     for row in results["open"]:
         print(
-            f"{row['slices']:>12,} tables stored in {row['store_tables_s']} s, timeline built in {row['build_timeline_s']} s, "
-            f"warm open to first answer {row['open_to_first_answer_s']} s (imports {row['imports_s']} s before that)"
+            f"{row['slices']:>12,} tables stored in {row['store_tables_s']} s, "
+            f"timeline built in {row['build_timeline_s']} s, warm open to first answer "
+            f"{row['open_to_first_answer_s']} s (imports {row['imports_s']} s before that)"
         )
 
 

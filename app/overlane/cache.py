@@ -1,13 +1,15 @@
-"""Where opened traces are kept: mapped columns, timeline indexes and results of analyses; bounded and versioned.
+"""Where opened traces are kept: mapped columns, timeline indexes, results of analyses.
 
-One entry is one folder, named by the identity of the source (path, size, modification time in ns) and the versions of schema
-and index. It is built under a temporary name and renamed when complete; its marker lists every file with its size, and
-an entry that does not match its marker is built anew. Locks are advisory file locks (`flock`), so a process that dies leaves none:
-`ENTRY.build` is held while something is built, `ENTRY.use` is shared by all that have the entry open, and only an entry
-whose `ENTRY.use` nobody holds is evicted.
+One entry is one folder, named by the identity of the source (path, size, modification time in ns) and the
+versions of schema and index. It is built under a temporary name and renamed when complete; its marker lists
+every file with its size, and an entry that does not match its marker is built anew. Locks are advisory file
+locks (`flock`), so a process that dies leaves none: `ENTRY.build` is held while something is built,
+`ENTRY.use` is shared by all that have the entry open, and only an entry whose `ENTRY.use` nobody holds is
+evicted.
 
-A cache folder that cannot be written is replaced by a temporary folder for this process, and the opened trace says so in
-`warnings`: showing the trace matters more than keeping its index. A full disk is an error, since nothing can be shown then.
+A cache folder that cannot be written is replaced by a temporary folder for this process, and the opened
+trace says so in `warnings`: showing the trace matters more than keeping its index. A full disk is an error,
+since nothing can be shown then.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_LIMIT_BYTES", "OpenedTrace", "TraceCache", "cache_folder"]
 
 DEFAULT_LIMIT_BYTES = 20_000_000_000
-"""Most bytes that all entries together keep; entries in use are never evicted, so it can be exceeded while they are."""
+"""Most bytes that all entries together keep. Entries in use are never evicted, so they can exceed it."""
 
 _MARKER = "entry.json"
 _LAYOUT_VERSION = 1
@@ -85,7 +87,7 @@ class OpenedTrace:
             ValueError: The trace has no such rank.
             MachineError: The index cannot be written.
         """
-        from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code that many commands do not need
+        from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code
 
         if rank not in self.trace.ranks:
             known = ", ".join(str(r) for r in self.trace.ranks)
@@ -156,10 +158,11 @@ class TraceCache:
                 raise _full_disk(folder) from error
             temporary = tempfile.mkdtemp(prefix="overlane-")
             weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
-            self.warnings = (
-                f"The cache folder {folder} cannot be written ({error.strerror}), so this trace is prepared anew at every start; "
-                "set OVERLANE_CACHE_DIR to a folder of yours.",
+            sentence = (
+                f"The cache folder {folder} cannot be written ({error.strerror}), so this trace is prepared "
+                "anew at every start; set OVERLANE_CACHE_DIR to a folder of yours."
             )
+            self.warnings = (sentence,)
             return Path(temporary)
 
     def open(self, path: Path | str, progress: _Progress | None = None) -> OpenedTrace:
@@ -184,7 +187,7 @@ class TraceCache:
                     _build_folder(entry, lambda target: _store(source, target, progress))
                     trace = _load(entry)
                 if trace is None:
-                    raise MachineError(f"what was written to {entry} cannot be read back; check the disk")
+                    raise _unreadable_entry(entry)  # noqa: TRY301 - the lock is let go below
                 with contextlib.suppress(OSError):
                     os.utime(entry / _MARKER)
             except BaseException:
@@ -204,16 +207,18 @@ class TraceCache:
             raise TraceUnreadableError(
                 f"{source} cannot be opened ({error.strerror}); check the path"
             ) from error
-        identity = [
-            str(source.resolve()), facts.st_size, facts.st_mtime_ns, SCHEMA_VERSION, INDEX_VERSION, _LAYOUT_VERSION
-        ]  # fmt: skip
+        versions = [SCHEMA_VERSION, INDEX_VERSION, _LAYOUT_VERSION]
+        identity = [str(source.resolve()), facts.st_size, facts.st_mtime_ns, *versions]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def evict(self, keep_path: Path | None = None) -> None:
-        """Remove entries that nobody uses: those of an older state of a file first, then the longest unused, down to the limit.
+        """Remove entries that nobody uses.
+
+        Those of an older state of a file go first, then the longest unused, down to the limit.
 
         Args:
-            keep_path: File whose entries of another size or time are out of date; None to look at sizes alone.
+            keep_path: File whose entries of another size or time are out of date; None to look at sizes
+                alone.
         """
         for left in [*self.folder.glob("*.new"), *self.folder.glob("*.old")]:
             with contextlib.suppress(OSError):
@@ -379,7 +384,9 @@ class _Lock:
         handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
         self.close = weakref.finalize(self, os.close, handle)
         try:
-            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if waits else fcntl.LOCK_NB))
+            fcntl.flock(
+                handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if waits else fcntl.LOCK_NB)
+            )
         except BaseException:
             self.close()
             raise
@@ -402,11 +409,17 @@ def _machine_errors(folder: Path) -> Iterator[None]:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise _full_disk(folder) from error
         raise MachineError(
-            f"the cache entry in {folder} cannot be written ({error}); set OVERLANE_CACHE_DIR to another folder"
+            f"the cache entry in {folder} cannot be written ({error}); "
+            "set OVERLANE_CACHE_DIR to another folder"
         ) from error
+
+
+def _unreadable_entry(entry: Path) -> MachineError:
+    return MachineError(f"what was written to {entry} cannot be read back; check the disk")
 
 
 def _full_disk(folder: Path) -> MachineError:
     return MachineError(
-        f"the disk of the cache folder {folder} is full; free some space or set OVERLANE_CACHE_DIR to a folder on another disk"
+        f"the disk of the cache folder {folder} is full; "
+        "free some space or set OVERLANE_CACHE_DIR to a folder on another disk"
     )

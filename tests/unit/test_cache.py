@@ -11,24 +11,30 @@ import textwrap
 import threading
 
 import pytest
-from unit.timeline.traces import make_trace
 
 from overlane import cache as cache_module
 from overlane import readers
 from overlane.cache import TraceCache, cache_folder
 from overlane.errors import MachineError, TraceUnreadableError
-from overlane.timeline import encode_tile
+from overlane.timeline import Timeline, encode_tile
 from overlane_collect.model import Capability, Header
 from overlane_collect.schema import TABLES
+from unit.timeline.traces import make_trace
 
 OP = {"device_id": 0, "context_id": 1, "stream_id": 7, "engine": "compute"}
 
 
 def some_trace(rows=50):
-    header = Header("test", "made up", origin_unix_ns=17, capabilities={"launch_times": Capability(False, "It is made up.")})
+    header = Header(
+        "test",
+        "made up",
+        origin_unix_ns=17,
+        capabilities={"launch_times": Capability(False, "It is made up.")},
+    )
     return make_trace(
         "made", header,
-        ops=[{**OP, "start_ns": 10 * at, "end_ns": 10 * at + at % 9, "grid": [at, 1, 1] if at % 2 else None, "name": f"k{at % 3}"}
+        ops=[{**OP, "start_ns": 10 * at, "end_ns": 10 * at + at % 9, "name": f"k{at % 3}",
+              "grid": [at, 1, 1] if at % 2 else None}
              for at in range(rows)],
         api_calls=[{"start_ns": 0, "end_ns": None, "name": "cudaMalloc"}],
     )  # fmt: skip
@@ -93,8 +99,6 @@ def test_timelines_are_built_once_per_rank(reader, source, cache, monkeypatch):
     opened = cache.open(source)
     message = encode_tile(opened.timeline(None).tile(0, 500, 10))
     assert opened.timeline(None) is opened.timeline(None)
-    from overlane.timeline import Timeline
-
     monkeypatch.setattr(Timeline, "build", lambda *_: pytest.fail("built again"))
     again = cache.open(source)
     assert encode_tile(again.timeline(None).tile(0, 500, 10)) == message
@@ -123,7 +127,9 @@ def test_the_same_path_and_size_with_a_new_time_is_another_trace(reader, source,
     assert (cache.folder / first.key).exists(), "it is still in use"
 
 
-@pytest.mark.parametrize("damage", ["cut table", "no table", "marker is no JSON", "marker lies", "no marker", "garbage table"])
+@pytest.mark.parametrize(
+    "damage", ["cut table", "no table", "marker is no JSON", "marker lies", "no marker", "garbage table"]
+)
 def test_a_damaged_entry_is_built_anew(reader, source, cache, damage):
     opened = cache.open(source)
     opened.close()
@@ -271,7 +277,7 @@ def test_progress_can_cancel(reader, source, cache):
 
 
 def test_a_missing_source_is_said(cache, tmp_path):
-    with pytest.raises(TraceUnreadableError, match="cannot be opened .No such file"):
+    with pytest.raises(TraceUnreadableError, match=r"cannot be opened .No such file"):
         cache.open(tmp_path / "nothing.json")
 
 
@@ -309,8 +315,11 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
 
 def test_looking_an_entry_up_loads_no_compiled_code(source, tmp_path):
     program = (
-        "import sys; from overlane.cache import TraceCache; c = TraceCache(sys.argv[1]); c._key(__import__('pathlib').Path(sys.argv[2]));"
+        "import sys, pathlib; from overlane.cache import TraceCache;"
+        "TraceCache(sys.argv[1])._key(pathlib.Path(sys.argv[2]));"
         "print([m for m in ('numba', 'pandas') if m in sys.modules])"
     )
-    output = subprocess.check_output([sys.executable, "-c", program, str(tmp_path / "c"), str(source)], text=True)
+    output = subprocess.check_output(
+        [sys.executable, "-c", program, str(tmp_path / "c"), str(source)], text=True
+    )
     assert output.strip() == "[]"

@@ -125,8 +125,9 @@ def _tie_order(start: Array, end: Array) -> Array:
 
 
 def _place(layers: Sequence[Layer], lanes: int) -> tuple[list[_Placed], Array, int]:
-    """Assign sublanes in every layer; returns the layers, slices per (lane, sublane) and the limit of sublanes."""
-    # With more lanes than half of the numbers, every lane is one row of union runs: there is no room for a second.
+    """Assign sublanes; returns the layers, slices per (lane, sublane) and the limit of sublanes."""
+    # With more lanes than half of the numbers, every lane is one row of union runs: there is no room for a
+    # second.
     limit = min(MAX_SUBLANES, MAX_WIRE_LANES // max(lanes, 1) - 1)
     counts = np.zeros((lanes, limit + 1), np.int64)
     ends = np.zeros((lanes, limit), np.int64)
@@ -177,9 +178,9 @@ def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int
     """
     size = len(key)
     out = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64, np.int64, np.uint8)]
-    n = kernels.union_runs(
-        *map(read_only, (key, start, end, category)), np.zeros((keys, kernels.STATE), np.int64), *out
-    )
+    state = np.zeros((keys, kernels.STATE), np.int64)
+    arguments = [*map(read_only, (key, start, end, category)), state, *out]
+    n = kernels.union_runs(*arguments)
     lane, run_start, run_end, row, count, kind = (array[:n].copy() for array in out)
     return Layer(lane, run_start, run_end, kind, row, count)
 
@@ -208,7 +209,8 @@ def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
     """
     if lanes > MAX_WIRE_LANES:
         raise TraceUnreadableError(
-            f"the trace has {lanes} tracks, the timeline can number {MAX_WIRE_LANES}; cut the recording to fewer streams or threads"
+            f"the trace has {lanes} tracks, the timeline can number {MAX_WIRE_LANES}; "
+            "cut the recording to fewer streams or threads"
         )
     placed, counts, limit = _place(layers, lanes)
     merged = [(_merged(item, limit, lanes), item) for item in placed]
@@ -266,8 +268,8 @@ class _Writer:
         """Write one layer; rows on sublane `merged` are left out."""
         before = self.cursor.copy()
         self.longs = kernels.scatter(
-            read_only(layer.lane), sub, layer.start, layer.end, layer.category, layer.row, order, first, self.cursor, self.slices,
-            self.present, self.longs, merged,
+            read_only(layer.lane), sub, layer.start, layer.end, layer.category, layer.row, order, first,
+            self.cursor, self.slices, self.present, self.longs, merged,
         )  # fmt: skip
         for values, target in ((layer.weight, self.weight_of), (layer.height, self.height_of)):
             if values is None:

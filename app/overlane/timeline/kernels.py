@@ -1,11 +1,18 @@
 """The compiled loops of the timeline index: sublanes, scatter, summaries, viewport query.
 
-Every lane holds slices that do not overlap, sorted by start, so starts and ends both rise. Over the slices of a lane
-lies a binary tree by rank: a leaf summarizes `LEAF` consecutive slices, a node its two children; only full nodes exist.
-A node is `HEAD + width` int64 words: start of its first slice, end of its last, duration and row of its longest, then
-busy nanoseconds per category of the lane. A query walks the tree from left to right and takes the largest nodes that
-are narrower than a pixel, so its cost follows the pixels and not the slices, however bursty the lane is.
+Every lane holds slices that do not overlap, sorted by start, so starts and ends both rise. Over the slices
+of a lane lies a binary tree by rank: a leaf summarizes `LEAF` consecutive slices, a node its two children;
+only full nodes exist. A node is `HEAD + width` int64 words: start of its first slice, end of its last,
+duration and row of its longest, then busy nanoseconds per category of the lane. A query walks the tree from
+left to right and takes the largest nodes that are narrower than a pixel, so its cost follows the pixels and
+not the slices, however bursty the lane is.
+
+The loops are long and take many arguments on purpose: a call that passes arrays costs as much as a dozen
+slices, and Numba compiles a few large functions faster than many small ones. Calls by position, because
+Numba knows no others.
 """
+
+# ruff: noqa: PLR0917
 
 from __future__ import annotations
 
@@ -36,13 +43,13 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 LEAF_BITS = 5
-"""A leaf of the summary tree holds 32 slices: fewer cost memory, more cost time where a pixel holds a few slices."""
+"""A leaf of the tree holds 32 slices: fewer cost memory, more cost time where a pixel holds a few slices."""
 
 HEAD = 4
 """Words of a node before its busy times."""
 
 LONG = np.uint32(0xFFFFFFFF)
-"""Stored duration of a slice of this many nanoseconds (4.3 s) or more; the true one stands in the side table."""
+"""Stored duration of a slice of this many nanoseconds (4.3 s) or more; the side table has the true one."""
 
 _LEAF = 1 << LEAF_BITS
 _LONG_NS = 0xFFFFFFFF
@@ -94,7 +101,7 @@ class Output(NamedTuple):
         start: ns.
         end: ns.
         first: Position of the first slice; an item is a run of consecutive slices.
-        count: Slices of the run.
+        size: Slices of the run.
         row: Row of the longest.
         busy: ns.
         category: uint8, the one with most busy time.
@@ -104,7 +111,7 @@ class Output(NamedTuple):
     start: Array
     end: Array
     first: Array
-    count: Array
+    size: Array
     row: Array
     busy: Array
     category: Array
@@ -121,7 +128,8 @@ def assign_sublanes(
         lane: int32 (n,), lane or -1 for a row that is not drawn.
         start: int64 (n,), ns, sorted.
         end: int64 (n,), ns.
-        order: int64 (n,) order to go through (starts rising, longer first at equal starts), or empty for 0..n.
+        order: int64 (n,) order to go through (starts rising, longer first at equal starts), or empty for
+            0..n.
         sub: uint16 (n,), filled; the last sublane takes what finds no place.
         counts: int64 (lanes, limit + 1), filled with slices per sublane.
         ends: int64 (lanes, limit), zeros: where the last slice of each sublane ends.
@@ -168,13 +176,28 @@ def scatter(
     long_from: int,
     merged: int,
 ) -> int:
-    """Write one layer's slices to their places; `cursor` (int64 (w,)) is the next free place of each wire lane.
+    """Write one layer's slices to their places.
 
-    Rows on sublane `merged` are skipped: they are drawn as union runs. `slices.place` gets the categories themselves and
-    `present` (uint8 (w, CATEGORY_LIMIT)) a mark for each category of each lane; `build_nodes` turns them into places.
+    Rows on sublane `merged` are skipped: they are drawn as union runs. `slices.place` gets the categories
+    themselves, which `build_nodes` turns into places.
+
+    Args:
+        lane: As in `assign_sublanes`.
+        sub: What that filled.
+        start: As there.
+        end: As there.
+        category: uint8 (n,), or (1,) when all are alike.
+        row: int64 (n,), row ids, or empty for 0..n.
+        order: As in `assign_sublanes`.
+        wire_first: int64 (lanes,), first wire lane of each lane.
+        cursor: int64 (w,), next free place of each wire lane; moved on.
+        slices: Written.
+        present: uint8 (w, CATEGORY_LIMIT), marked for each category of each wire lane.
+        long_from: Next free place of the side table of long durations.
+        merged: Sublane to skip.
 
     Returns:
-        The next free place of the side table of long durations.
+        The next free place of the side table.
     """
     is_ordered = order.shape[0] > 0
     has_rows = row.shape[0] > 0
@@ -204,7 +227,8 @@ def scatter(
 
 @njit(cache=True, nogil=True)
 def _long_duration(long_at: Array, long_duration: Array, at: int) -> int:
-    # Called only for the few slices that need it: a call with arrays costs a hundred times a look at `duration`.
+    # Called only for the few slices that need it: a call with arrays costs a hundred times a look at
+    # `duration`.
     a = 0
     b = long_at.shape[0]
     while a < b:
@@ -218,7 +242,10 @@ def _long_duration(long_at: Array, long_duration: Array, at: int) -> int:
 
 @njit(cache=True, nogil=True)
 def build_nodes(slices: Slices, place_of: Array, lane_from: int, lane_to: int) -> None:
-    """Fill the summary trees of a range of lanes and turn categories into places, by `place_of` (uint8 (w, CATEGORY_LIMIT))."""
+    """Fill the summary trees of a range of lanes and turn categories into places.
+
+    `place_of` is uint8 (w, CATEGORY_LIMIT), the place of each category on each lane.
+    """
     for lane in range(lane_from, lane_to):
         first = slices.lane_offset[lane]
         size = slices.lane_offset[lane + 1] - first
@@ -263,7 +290,7 @@ def build_nodes(slices: Slices, place_of: Array, lane_from: int, lane_to: int) -
 
 @njit(cache=True, nogil=True)
 def find_bounds(slices: Slices, lanes: Array, t0: int, t1: int, low: Array, high: Array) -> None:
-    """Find the slices that meet `[t0, t1)` on each lane: positions `low` (first) and `high` (one past), int64."""
+    """Find the slices that meet `[t0, t1)` on each lane: `low` gets the first, `high` one past the last."""
     for at in range(lanes.shape[0]):
         first = slices.lane_offset[lanes[at]]
         last = slices.lane_offset[lanes[at] + 1]
@@ -290,7 +317,7 @@ def find_bounds(slices: Slices, lanes: Array, t0: int, t1: int, low: Array, high
 
 
 @njit(cache=True, nogil=True)
-def fill(
+def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
     slices: Slices,
     lanes: Array,
     low: Array,
@@ -303,8 +330,8 @@ def fill(
 ) -> int:
     """Answer a viewport for some lanes.
 
-    Slices of at least `threshold` ns are written one by one; shorter ones are gathered into one run per column of
-    their start.
+    Slices of at least `threshold` ns are written one by one; shorter ones are gathered into one run per
+    column of their start.
 
     Args:
         slices: The index.
@@ -324,7 +351,7 @@ def fill(
     busy = scratch[:_CATEGORIES]
     level = scratch[_CATEGORIES:]
     narrow = threshold // 4 * 3 if threshold > 1 else 1
-    short = np.uint32(threshold if threshold < _LONG_NS else _LONG_NS)
+    short = np.uint32(min(threshold, _LONG_NS))
     for at in range(lanes.shape[0]):
         lane = lanes[at]
         origin = slices.lane_offset[lane]
@@ -349,7 +376,8 @@ def fill(
         run_row = np.int64(0)
         run_until = np.int64(0)
         while True:
-            # 1. The next element: a node narrower than three quarters of a pixel, or one slice; none at the end of the lane.
+            # 1. The next element: a node narrower than three quarters of a pixel, or one slice; none at the
+            # end of the lane.
             count = np.int64(0)
             node = np.int64(0)
             start = np.int64(0)
@@ -358,8 +386,7 @@ def fill(
             row = np.int64(0)
             if i >= plain_until and i < stop:
                 plain_until = (i | (_LEAF - 1)) + 1
-                if plain_until > stop:
-                    plain_until = stop
+                plain_until = min(plain_until, stop)
                 if (i & (_LEAF - 1)) == 0 and i + _LEAF <= stop:
                     k = k + 1 if k >= 0 else 1
                     while k >= depth or (i & ((_LEAF << k) - 1)) != 0 or i + (_LEAF << k) > stop:
@@ -408,17 +435,17 @@ def fill(
             # 2. Close the open run where the lane ends, a column ends or a long slice stands.
             if run_count and (count == 0 or is_long or start >= run_until):
                 total = np.int64(0)
-                best = 0
+                best = np.int64(0)
                 for c in range(width):
                     total += busy[c]
                     if busy[c] > busy[best]:
-                        best = c
+                        best = np.int64(c)
                 if total == 0:
                     best = np.int64(slices.place[run_first])
                 out.start[n] = run_start
                 out.end[n] = run_end
                 out.first[n] = run_first
-                out.count[n] = run_count
+                out.size[n] = run_count
                 out.row[n] = run_row if run_row >= 0 else slices.row[-1 - run_row]
                 out.busy[n] = total
                 out.category[n] = slices.category_of[lane, best]
@@ -432,7 +459,7 @@ def fill(
                 out.start[n] = start
                 out.end[n] = end
                 out.first[n] = origin + i
-                out.count[n] = 1
+                out.size[n] = 1
                 out.row[n] = slices.row[origin + i]
                 out.busy[n] = longest
                 out.category[n] = slices.category_of[lane, slices.place[origin + i]]
@@ -443,7 +470,7 @@ def fill(
                     run_first = origin + i
                     run_start = start
                     run_longest = np.int64(-1)
-                    run_until = _ENDLESS
+                    run_until = np.int64(_ENDLESS)
                     if scale > 0:
                         column = np.int64((start - t0) * scale) if start > t0 else np.int64(0)
                         run_until = t0 + np.int64((column + 1) / scale)
@@ -526,8 +553,7 @@ def union_runs(
             state[k, _UNTIL] = end[i]
             for c in range(_WORK, _WORK + _CATEGORIES):
                 state[k, c] = 0
-        if end[i] > state[k, _UNTIL]:
-            state[k, _UNTIL] = end[i]
+        state[k, _UNTIL] = max(state[k, _UNTIL], end[i])
         state[k, _ROWS] += 1
         state[k, _WORK + category[i]] += end[i] - start[i]
     return n

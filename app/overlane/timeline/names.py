@@ -39,7 +39,7 @@ def short_name(name: str) -> str:
     'fill'
     """
     if not ("::" in name or "<" in name or name.startswith("void ")):
-        return (name.split("(")[0].strip() or name)[:_LONGEST]
+        return (name.split("(", maxsplit=1)[0].strip() or name)[:_LONGEST]
     kept = []
     depth = 0
     for at, char in enumerate(name):
@@ -113,7 +113,7 @@ class Names:
         return f'"{code}":{json.dumps(word, ensure_ascii=False)}'.encode("utf-8", "replace")
 
     def matching(self, table: str, text: str) -> Array:
-        """Return which words of a table hold `text`, ignoring case: bool, one per word and False at the end for no name."""
+        """Return which words hold `text`, ignoring case: bool, and False at the end for no name."""
         words = self._dictionaries[table]
         hits = pc.match_substring(words, text, ignore_case=True)
         found = np.zeros(len(words) + 1, bool)
