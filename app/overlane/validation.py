@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlane.errors import TraceInvalidError
-from overlane.tables import empty_table
+from overlane.tables import empty_table, numbers
 from overlane.trace import Trace
 from overlane_collect.model import Header
 from overlane_collect.schema import TABLES, TableSpec, arrow_schema
@@ -113,7 +113,7 @@ def _check_order(spec: TableSpec, table: pa.Table) -> None:
     falls = np.zeros(table.num_rows - 1, np.bool_)
     ties = np.ones(table.num_rows - 1, np.bool_)
     for key in spec.sort:
-        values = pc.fill_null(table[key.removeprefix("-")], np.iinfo(np.int64).max).to_numpy()
+        values = numbers(pc.fill_null(table[key.removeprefix("-")], np.iinfo(np.int64).max))
         before, after = (values[1:], values[:-1]) if key.startswith("-") else (values[:-1], values[1:])
         falls |= ties & (after < before)
         ties &= after == before

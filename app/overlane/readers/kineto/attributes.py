@@ -12,7 +12,7 @@ import pyarrow as pa
 from overlane.readers.kineto.envelope import repaired
 from overlane.readers.kineto.rows import Rows, arrow
 from overlane.readers.kineto.scan import HOLE
-from overlane.tables import table_from_columns
+from overlane.tables import array_of, table_from_columns
 
 __all__ = ["Hole", "attributes_table", "members", "template_texts"]
 
@@ -133,10 +133,10 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
     flat = np.concatenate(values)
     columns = {
         "table": pa.DictionaryArray.from_arrays(
-            arrow(np.repeat(np.arange(len(names), dtype=np.int32), lengths), pa.int32(), total), pa.array(names, pa.string())
+            arrow(np.repeat(np.arange(len(names), dtype=np.int32), lengths), pa.int32(), total), array_of(names, pa.string())
         ),
         "row_id": arrow(np.concatenate(row_ids), pa.int64(), total),
-        "template": pa.DictionaryArray.from_arrays(arrow(place[template], pa.int32(), total), pa.array(distinct, pa.string())),
+        "template": pa.DictionaryArray.from_arrays(arrow(place[template], pa.int32(), total), array_of(distinct, pa.string())),
         "integers": pa.ListArray.from_arrays(
             arrow(offsets, pa.int32(), total + 1, missing=None), arrow(flat, pa.int64(), flat.size, missing=None)
         ),

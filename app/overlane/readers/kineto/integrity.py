@@ -12,6 +12,7 @@ from overlane.readers.kineto.compiled import count_overlaps
 from overlane.readers.kineto.rows import Rows
 from overlane.readers.kineto.settle import Settled
 from overlane.readers.kineto.text import MISSING
+from overlane.tables import array_of, numbers
 from overlane_collect.model import IntegrityCheck
 
 __all__ = ["integrity_checks"]
@@ -87,7 +88,7 @@ def _overlaps(ops: pa.Table, start: Array, end: Array) -> IntegrityCheck:
         keys = np.zeros(start.size, np.int64)
         for name in ("device_id", "context_id", "stream_id"):
             codes = ops[name].combine_chunks().dictionary_encode().indices
-            values = np.asarray(pc.fill_null(codes, -1)).astype(np.int64) + 1
+            values = numbers(pc.fill_null(codes, -1)).astype(np.int64) + 1
             keys = keys * (int(values.max()) + 1) + values
         distinct, tracks = np.unique(keys, return_inverse=True)
         count = int(count_overlaps(tracks.astype(np.int32), distinct.size, start, end))
@@ -145,7 +146,7 @@ def _steps(rows: Rows, settled: Settled, ranges: pa.Table, start: Array, end: Ar
     names = ranges["name"].combine_chunks()
     matching = [k for k, word in enumerate(names.dictionary.to_pylist()) if word.startswith("ProfilerStep#")]
     mask = pc.and_(
-        pc.is_in(names.indices, pa.array(matching, pa.int32())),
+        pc.is_in(names.indices, array_of(matching, pa.int32())),
         pc.equal(ranges["track"].cast(pa.string()), "annotation"),
     )
     steps = ranges.filter(mask).select(["start_ns", "end_ns"]).to_pylist() if matching else []

@@ -12,7 +12,7 @@ from overlane.readers.kineto.keys import Class, Column, Wide
 from overlane.readers.kineto.parallel import Part, Scanned
 from overlane.readers.kineto.strings import StringTable, decode_name, merge_tables
 from overlane.readers.kineto.text import MISSING
-from overlane.tables import null_array
+from overlane.tables import array_of, null_array
 
 __all__ = ["Rows", "arrow", "dictionary", "order_by", "unknown_ids"]
 
@@ -170,7 +170,7 @@ def arrow(values: Array | None, dtype: pa.DataType, length: int, missing: Any = 
         if nulls:
             known = pa.py_buffer(np.packbits(mask, bitorder="little"))
             values = np.where(mask, values, 0)
-    exact = np.ascontiguousarray(values, dtype=dtype.to_pandas_dtype())
+    exact = np.ascontiguousarray(values, dtype=str(dtype))
     return pa.Array.from_buffers(dtype, length, [known, pa.py_buffer(exact)], null_count=nulls)
 
 
@@ -190,7 +190,7 @@ def dictionary(codes: Array, words: list[str | None]) -> pa.DictionaryArray:
         if word is not None:
             mapping[code] = entries.setdefault(word, len(entries))
     indices = mapping[codes]
-    return pa.DictionaryArray.from_arrays(arrow(indices, pa.int32(), len(indices), missing=-1), pa.array(list(entries), pa.string()))
+    return pa.DictionaryArray.from_arrays(arrow(indices, pa.int32(), len(indices), missing=-1), array_of(list(entries), pa.string()))
 
 
 def order_by(start: Array, then: Array) -> Array:

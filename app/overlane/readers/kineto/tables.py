@@ -21,7 +21,7 @@ from overlane.readers.kineto.names import (
 from overlane.readers.kineto.rows import Rows, arrow, dictionary, order_by, unknown_ids
 from overlane.readers.kineto.settle import Settled, Target
 from overlane.readers.kineto.text import MISSING
-from overlane.tables import null_array, table_from_columns
+from overlane.tables import array_of, null_array, table_from_columns
 
 __all__ = ["TableBuilder"]
 
@@ -76,8 +76,8 @@ class TableBuilder:
         """Sort rows canonically; return them with starts and ends (MISSING where unknown) relative to the origin."""
         start = self.rows.ts[chosen]
         dur = self.rows.dur[chosen]
-        key = dur if not longest_first else -dur
-        order = order_by(start, np.where(dur == MISSING, _LAST, key))
+        unknown = -_LAST if longest_first else _LAST  # an unfinished range counts as the longest
+        order = order_by(start, np.where(dur == MISSING, unknown, -dur if longest_first else dur))
         chosen, start, dur = chosen[order], start[order], dur[order]
         start -= self.origin
         end = np.where(dur == MISSING, MISSING, start + dur)
@@ -399,7 +399,7 @@ class TableBuilder:
             "process_id": arrow(process, pa.int64(), chosen.size),
             "thread_id": arrow(thread, pa.int64(), chosen.size),
             "kind": self._names(name),
-            "of_recording": pa.array([causes[code] if code >= 0 else None for code in name.tolist()], pa.bool_()),
+            "of_recording": array_of([causes[code] if code >= 0 else None for code in name.tolist()], pa.bool_()),
         }
         return table_from_columns("overheads", columns | self._span(start, end), is_sorted=True)
 
