@@ -122,7 +122,10 @@ def _shapes() -> list[Fault]:
                 }
             ),
             Readable({0: 3_500}, 2, also=_stream_ids(7, 9)),
-            clean=document(kernel(f"{epoch}234.567", "2.5"), kernel(f"{epoch}236.067", "2", stream=9)),
+            clean=document(
+                kernel(f"{epoch}234.567", "2.5", correlation=5),
+                kernel(f"{epoch}236.067", "2", stream=9, correlation=6),
+            ),
         ),
         _valid(
             "unset lanes",
@@ -306,7 +309,7 @@ def _shapes() -> list[Fault]:
         ),
         _valid(
             "deep arguments",
-            document(kernel(10, 5, args={"deep": Raw("[" * 300 + "]" * 300)})),
+            document(kernel(10, 5, args={"deep": Raw("[" * 50 + "]" * 50)})),
             Readable({0: 5_000}, 1),
         ),
         _valid(
@@ -381,7 +384,7 @@ def _unreadable() -> list[Fault]:
     long = document(*(kernel(10 * i, 5) for i in range(5000))).encode()
     return [
         Fault("empty", b"", Refused(("empty",))),
-        Fault("empty gzip", gzip.compress(b""), Refused(("empty",)), ".json.gz"),
+        Fault("empty gzip", gzip.compress(b""), Refused(("empty", "without content")), ".json.gz"),
         Fault(
             "cut inside the last string",
             plain[: plain.rindex(b"Memcpy") + 3],
