@@ -9,9 +9,13 @@ out.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from overlane.trace import Trace
 from overlane_collect.writer import replacing
@@ -63,6 +67,7 @@ _SYNC_ARGUMENTS = {
 }
 _HOST_ARGUMENTS = {"correlation_id": "correlation", "external_id": "External id"}
 _RANGE_ARGUMENTS = {**_HOST_ARGUMENTS, "device_id": "device", "stream_id": "stream"}
+_HOLE = re.compile(r'"(?:[^"\\]|\\.)*"|#')
 _SCOPES = {"thread": "t", "process": "p", "global": "g"}
 
 
@@ -171,12 +176,26 @@ def _host_events(trace: Trace, places: _Places) -> Iterator[str]:
 
 def _rows(trace: Trace, name: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table with their ids, a batch at a time so that memory stays small."""
-    number = 0
-    for batch in trace.table(name).to_batches(max_chunksize=_BATCH_ROWS):
-        for row in batch.to_pylist():
-            row["row_id"] = number
-            number += 1
-            yield row
+    table = trace.table(name)
+    names = ["row_id", *table.schema.names]
+    for first in range(0, table.num_rows, _BATCH_ROWS):
+        batch = table.slice(first, _BATCH_ROWS)
+        columns = [range(first, first + batch.num_rows), *(_values(column) for column in batch.columns)]
+        for values in zip(*columns, strict=True):
+            yield dict(zip(names, values, strict=True))
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return a column as Python values; text goes through its few words, all-null columns through nothing."""
+    if column.null_count == len(column):
+        return [None] * len(column)
+    if not pa.types.is_dictionary(column.type):
+        return list(column.to_pylist())
+    values = []
+    for chunk in column.chunks:
+        words = [*chunk.dictionary.to_pylist(), None]  # a null code takes the last place
+        values += [words[code] for code in pc.fill_null(chunk.indices, len(words) - 1).to_pylist()]
+    return values
 
 
 def _us(ns: int) -> str:
@@ -204,16 +223,58 @@ def _flow(phase: str, row: dict[str, Any], place: str) -> str:
 
 
 def _with_arguments(trace: Trace, table: str, names: dict[str, str]) -> Callable[[dict[str, Any]], str]:
-    """Return a function from a row to the text of its arguments: columns, then what else the source said."""
-    has_more = bool(trace.table("attributes").num_rows)
+    """Return a function from a row to the text of its arguments: columns, then what else the source said.
+
+    The function must be called with the rows in their order.
+    """
+    more = _attributes(trace, table)
+    upcoming = next(more, None)
 
     def arguments(row: dict[str, Any]) -> str:
-        values = {argument: row[column] for column, argument in names.items() if row[column] is not None}
-        if has_more:
-            values |= trace.attributes(table, row["row_id"])
-        return f', "args": {json.dumps(values, ensure_ascii=False)}' if values else ""
+        nonlocal upcoming
+        said = ""
+        if upcoming is not None and upcoming[0] == row["row_id"]:
+            said, upcoming = upcoming[1], next(more, None)
+        # What the source said stands as it was, so a column does not say it again.
+        own = [
+            f'"{argument}": {_json(row[column])}'
+            for column, argument in names.items()
+            if row[column] is not None and f'"{argument}"' not in said
+        ]
+        members = ", ".join([*own, said] if said else own)
+        return f', "args": {{{members}}}' if members else ""
 
     return arguments
+
+
+def _attributes(trace: Trace, table: str) -> Iterator[tuple[int, str]]:
+    """Yield the attributes of a table: row id, and the members of the JSON object as text."""
+    stored = trace.table("attributes")
+    parts_of: dict[str, list[str]] = {}
+    rows = stored.filter(pc.equal(stored["table"], table)).select(["row_id", "template", "integers"])
+    for first in range(0, rows.num_rows, _BATCH_ROWS):
+        batch = rows.slice(first, _BATCH_ROWS)
+        for row_id, template, numbers in zip(*(_values(column) for column in batch.columns), strict=True):
+            if template not in parts_of:
+                parts_of[template] = _around_holes(template)
+            parts = parts_of[template]
+            text = parts[0] + "".join([f"{n}{part}" for n, part in zip(numbers, parts[1:], strict=True)])
+            text = text.strip()
+            yield row_id, text[1:-1].strip() if text.startswith("{") else f'"value": {text}'
+
+
+def _around_holes(template: str) -> list[str]:
+    """Split a template at its `#` signs outside of strings."""
+    parts, at = [], 0
+    for match in _HOLE.finditer(template):
+        if match.group() == "#":
+            parts.append(template[at : match.start()])
+            at = match.end()
+    return [*parts, template[at:]]
+
+
+def _json(value: Any) -> str:
+    return str(value) if type(value) is int else json.dumps(value, ensure_ascii=False)
 
 
 class _Places:
