@@ -347,8 +347,9 @@ def test_the_library_offers_names_and_comparison(callbacks):
     assert ("Compare", "/timeline?trace=small&with=second") in links_of(answer["ov-library.children"])
 
 
-def test_new_files_show_up_on_request(callbacks, folder):
+def test_new_files_show_up_on_request(own_store, folder):
     write_small(folder / "library" / "third.overlane")
+    callbacks = Callbacks(create_app(own_store).server.test_client())
     answer = library(callbacks, ov_library_rescan__n_clicks=1)
     assert answer["ov-library-name.data"][-1] == "third"
 
