@@ -1,7 +1,7 @@
 """Build Arrow tables that keep the trace contract: types, missing columns as null, canonical order.
 
-`pa.array` and `to_numpy` import pandas where it is installed (a quarter of a second and 25 MB), so arrays are built from
-buffers here and read through DLPack.
+`pa.array`, `pa.scalar` (so any compute function given a Python value) and `to_numpy` import pandas where it is installed: a
+quarter of a second and 25 MB. So arrays are built from and read as buffers here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from overlane.errors import TraceInvalidError
 from overlane_collect.schema import TABLES, arrow_schema
@@ -34,22 +33,39 @@ def null_array(dtype: pa.DataType, length: int) -> pa.Array:
 
 def empty_table(name: str) -> pa.Table:
     """Return the table `name` without rows."""
-    return arrow_schema(name).empty_table()
+    schema = arrow_schema(name)
+    return pa.Table.from_arrays([null_array(field.type, 0) for field in schema], schema=schema)
 
 
-def numbers(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, Any]:
-    """Return a numeric column without nulls as a NumPy array, uncopied where it is one chunk.
+def numbers(column: pa.Array | pa.ChunkedArray, *, null: int | None = None) -> np.ndarray[Any, Any]:
+    """Return an integer or float column as a NumPy array, uncopied where it is one chunk without nulls.
+
+    Args:
+        column: Numeric column.
+        null: Value that stands for null.
 
     Raises:
-        ValueError: It holds nulls.
+        ValueError: It holds nulls and no value stands for them.
     """
-    if column.null_count:
-        raise ValueError("a column with nulls has no NumPy form; fill them first")
+    if column.null_count and null is None:
+        raise ValueError("a column with nulls has no NumPy form; say which value stands for null")
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    parts = [np.from_dlpack(chunk) for chunk in chunks]
-    if not parts:
-        return np.zeros(0, str(column.type))
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    kind = str(column.type).replace("double", "float64")
+    parts = []
+    for chunk in chunks:
+        if chunk.null_count == len(chunk):  # its buffers may be missing
+            parts.append(np.full(len(chunk), 0 if null is None else null, kind))
+            continue
+        valid, data = chunk.buffers()
+        span = slice(chunk.offset, chunk.offset + len(chunk))
+        values = np.frombuffer(data, kind)[span]
+        if chunk.null_count:
+            known = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[span].view(np.bool_)
+            values = np.where(known, values, np.array(null, kind))
+        parts.append(values)
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.zeros(0, kind)
 
 
 def array_of(values: Sequence[Any] | np.ndarray[Any, Any], dtype: pa.DataType) -> pa.Array:
@@ -124,7 +140,7 @@ def sort_order(
             words = column.to_pylist()
             ranks = {word: k for k, word in enumerate(sorted({word for word in words if word is not None}))}
             column = array_of([None if word is None else ranks[word] for word in words], pa.int64())
-        array = numbers(pc.fill_null(column.cast(pa.int64()), np.iinfo(np.int64).max))
+        array = numbers(column.cast(pa.int64()), null=np.iinfo(np.int64).max)
         keys.append(-array if key.startswith("-") else array)
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 

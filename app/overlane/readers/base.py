@@ -49,28 +49,40 @@ class Head:
             if path.is_dir():
                 raise TraceUnreadableError(f"{path} is a folder, not a trace; name one file inside it")
             if path.exists() and not path.is_file():
-                raise TraceUnreadableError(f"{path} is no plain file (a pipe, socket or device); save the trace to a file first")
+                raise TraceUnreadableError(
+                    f"{path} is no plain file (a pipe, socket or device); save the trace to a file first"
+                )
             size = path.stat().st_size
             with path.open("rb") as file:
                 raw = file.read(HEAD_BYTES)
         except FileNotFoundError:
             raise TraceUnreadableError(f"there is no file {path}; check the name and the folder") from None
         except PermissionError:
-            raise TraceUnreadableError(f"{path} may not be read by this user; change its permissions or copy it") from None
+            raise TraceUnreadableError(
+                f"{path} may not be read by this user; change its permissions or copy it"
+            ) from None
         except (OSError, ValueError) as error:
-            raise TraceUnreadableError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; check the path and its disk") from None
+            raise TraceUnreadableError(
+                f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; check the path and its disk"
+            ) from None
         if not raw:
             raise TraceUnreadableError(f"{path.name} is empty; record it again, or look for a copy")
         if not raw.startswith(_GZIP_SIGNATURE):
             if path.suffix == ".gz":
-                raise TraceUnreadableError(f"{path.name} is called .gz but is not gzipped; rename it without .gz, or fetch it again")
+                raise TraceUnreadableError(
+                    f"{path.name} is called .gz but is not gzipped; rename it without .gz, or fetch it again"
+                )
             return cls(path, raw, False, size)
         try:
             inflated = zlib.decompressobj(wbits=31).decompress(raw, HEAD_BYTES)
         except zlib.error as error:
-            raise TraceUnreadableError(f"{path.name} starts like gzip but cannot be inflated ({error}); fetch or record it again") from None
+            raise TraceUnreadableError(
+                f"{path.name} starts like gzip but cannot be inflated ({error}); fetch or record it again"
+            ) from None
         if not inflated and size < HEAD_BYTES:
-            raise TraceUnreadableError(f"{path.name} is a gzip file without content, or cut; fetch or record it again")
+            raise TraceUnreadableError(
+                f"{path.name} is a gzip file without content, or cut; fetch or record it again"
+            )
         return cls(path, inflated, True, size)
 
 

@@ -42,7 +42,9 @@ class Registry:
         for reader in self._readers:
             if reader.name == name:
                 return reader
-        raise OverlaneError(f"no reader is called {name}; known: {', '.join(reader.name for reader in self._readers)}")
+        raise OverlaneError(
+            f"no reader is called {name}; known: {', '.join(reader.name for reader in self._readers)}"
+        )
 
     def find(self, path: Path) -> Reader:
         """Return the reader for a file, chosen by its content.
@@ -54,7 +56,9 @@ class Registry:
         for reader in self._readers:
             if reader.sniff(head):
                 return reader
-        raise TraceUnreadableError(f"{head.path.name} is not a trace that Overlane reads: {_looks_like(head)}")
+        raise TraceUnreadableError(
+            f"{head.path.name} is not a trace that Overlane reads: {_looks_like(head)}"
+        )
 
 
 def _looks_like(head: Head) -> str:
@@ -71,6 +75,10 @@ def _looks_like(head: Head) -> str:
         return f"it looks like a Perfetto protobuf trace, for which there is no reader yet; {_ADVICE}"
     if content.startswith(b"PK"):
         return "it is a ZIP archive; unpack it and name the trace inside"
-    if content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1].isascii() and b"\0" not in content[:4096] and b"," in content[:200]:
+    if (
+        content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1].isascii()
+        and b"\0" not in content[:4096]
+        and b"," in content[:200]
+    ):
         return f"it looks like text, perhaps CSV, but holds no JSON; {_ADVICE}"
     return f"its content is of no known format; {_ADVICE}"

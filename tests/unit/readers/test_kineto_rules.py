@@ -46,13 +46,35 @@ def test_a_kernel_fills_its_columns_and_keeps_the_rest(read, table, adds_up):
     ],
 )
 def test_engines_and_memories_come_from_the_name(read, table, cat, name, expected):
-    trace = read([{"ph": "X", "cat": cat, "name": name, "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"device": 0, "bytes": 64}}])
+    trace = read(
+        [
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": 0,
+                "tid": 7,
+                "ts": 1,
+                "dur": 1,
+                "args": {"device": 0, "bytes": 64},
+            }
+        ]
+    )
     assert table(trace, "ops", "kind", "engine", "src_memory", "dst_memory") == [expected]
     assert trace.row("ops", 0)["bytes"] == 64
 
 
 def test_a_copy_without_direction_in_its_name_takes_it_from_its_kind(read, table):
-    event = {"ph": "X", "cat": "gpu_memcpy", "name": "CopyBuffer", "pid": 2, "tid": 0, "ts": 1, "dur": 1, "args": {"kind": "DtoH", "device": 2}}
+    event = {
+        "ph": "X",
+        "cat": "gpu_memcpy",
+        "name": "CopyBuffer",
+        "pid": 2,
+        "tid": 0,
+        "ts": 1,
+        "dur": 1,
+        "args": {"kind": "DtoH", "device": 2},
+    }
     trace = read([event])
     assert table(trace, "ops", "engine", "device_id") == [("copy_d2h", 2)]
     assert trace.attributes("ops", 0) == {"kind": "DtoH"}
@@ -63,7 +85,15 @@ def test_unknown_ids_are_null(read, table):
       {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 1,
        "args": {"device": 0, "context": 4294967295, "stream": -1, "correlation": 4294967295, "queued": 0, "graph id": 0,
                 "graph node id": 0, "External id": 0}}]""")
-    names = ("context_id", "stream_id", "correlation_id", "queued_ns", "graph_id", "graph_node_id", "external_id")
+    names = (
+        "context_id",
+        "stream_id",
+        "correlation_id",
+        "queued_ns",
+        "graph_id",
+        "graph_node_id",
+        "external_id",
+    )
     assert table(trace, "ops", *names) == [(None,) * len(names)]
 
 
@@ -88,9 +118,17 @@ def test_synchronizations_join_their_call(read, table, adds_up):
         ("event", 5, None, None, None, None, 7777, 11000, 13000, 300),
     ]  # fmt: skip
     # the record is derived from its call, which stays a call
-    assert table(trace, "event_records", "cuda_event_id", "stream_id", "device_id", "context_id", "thread_id", "correlation_id", "at_ns") == [
-        (1, 7, 0, 1, 6, 40, 0)
-    ]
+    assert table(
+        trace,
+        "event_records",
+        "cuda_event_id",
+        "stream_id",
+        "device_id",
+        "context_id",
+        "thread_id",
+        "correlation_id",
+        "at_ns",
+    ) == [(1, 7, 0, 1, 6, 40, 0)]
     assert trace.table("api_calls").num_rows == 2
     assert trace.header.extra["derived_rows"] == {"event_records": 1}
     assert {(s, d) for s, d in table(trace, "streams", "stream_id", "device_id")} == {(20, 0), (7, 0)}
@@ -135,17 +173,46 @@ def test_event_rows_of_the_file_are_used_as_they_are(read, table, adds_up):
     ],
 )
 def test_the_api_of_a_call(read, table, cat, name, api):
-    trace = read([{"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 2, "ts": 1, "dur": 1, "args": {"correlation": "12"}}])
+    trace = read(
+        [
+            {
+                "ph": "X",
+                "cat": cat,
+                "name": name,
+                "pid": 1,
+                "tid": 2,
+                "ts": 1,
+                "dur": 1,
+                "args": {"correlation": "12"},
+            }
+        ]
+    )
     assert table(trace, "api_calls", "api", "name", "correlation_id") == [(api, name, 12)]
 
 
 def test_ranges_go_to_their_tracks(read, table, adds_up):
     cats = ["cpu_op", "Operator", "user_annotation", "python_function", "Trace", "odd"]
-    events = [{"ph": "X", "cat": c, "name": c, "pid": 1, "tid": 2, "ts": k, "dur": 1, "args": {"External id": 5}} for k, c in enumerate(cats)]
-    events.append({"ph": "X", "cat": "gpu_user_annotation", "name": "g", "pid": 3, "tid": 7, "ts": 9, "dur": 1})
+    events = [
+        {"ph": "X", "cat": c, "name": c, "pid": 1, "tid": 2, "ts": k, "dur": 1, "args": {"External id": 5}}
+        for k, c in enumerate(cats)
+    ]
+    events.append(
+        {"ph": "X", "cat": "gpu_user_annotation", "name": "g", "pid": 3, "tid": 7, "ts": 9, "dur": 1}
+    )
     events.append({"ph": "X", "name": "bare", "pid": "Spans", "tid": "", "ts": 10, "dur": 1})
     trace = read(events)
-    assert table(trace, "ranges", "name", "track", "domain", "process_id", "thread_id", "device_id", "stream_id", "external_id") == [
+    assert table(
+        trace,
+        "ranges",
+        "name",
+        "track",
+        "domain",
+        "process_id",
+        "thread_id",
+        "device_id",
+        "stream_id",
+        "external_id",
+    ) == [
         ("cpu_op", "operator", None, 1, 2, None, None, 5),
         ("Operator", "operator", None, 1, 2, None, None, 5),
         ("user_annotation", "annotation", None, 1, 2, None, None, 5),
@@ -171,9 +238,36 @@ def test_nesting_is_told_per_track_and_thread(read, table):
 
 def test_work_of_other_accelerators_is_kept_as_other_operations(read, table, adds_up):
     events = [
-        {"ph": "X", "cat": "mtia_ccp_events", "name": "dma", "pid": 9, "tid": 801, "ts": 1, "dur": 1, "args": {"size": 16}},
-        {"ph": "X", "cat": "mtia_ccp_events", "name": "f", "pid": 9, "tid": 408, "ts": 2, "dur": 1, "args": {"stream": 102, "correlation": 4}},
-        {"ph": "X", "cat": "npu_work", "name": "g", "pid": 1, "tid": 3, "ts": 3, "dur": 1, "args": {"stream": 3, "device": 1}},
+        {
+            "ph": "X",
+            "cat": "mtia_ccp_events",
+            "name": "dma",
+            "pid": 9,
+            "tid": 801,
+            "ts": 1,
+            "dur": 1,
+            "args": {"size": 16},
+        },
+        {
+            "ph": "X",
+            "cat": "mtia_ccp_events",
+            "name": "f",
+            "pid": 9,
+            "tid": 408,
+            "ts": 2,
+            "dur": 1,
+            "args": {"stream": 102, "correlation": 4},
+        },
+        {
+            "ph": "X",
+            "cat": "npu_work",
+            "name": "g",
+            "pid": 1,
+            "tid": 3,
+            "ts": 3,
+            "dur": 1,
+            "args": {"stream": 3, "device": 1},
+        },
         {"ph": "X", "cat": "npu_work", "name": "h", "pid": 1, "tid": 3, "ts": 4, "dur": 1},
     ]
     trace = read(events)
@@ -198,7 +292,9 @@ def test_work_of_other_accelerators_is_kept_as_other_operations(read, table, add
 )
 def test_overheads_are_classed(read, table, name, expected):
     trace = read([{"ph": "X", "cat": "overhead", "name": name, "pid": -1, "tid": 0, "ts": 1, "dur": 2}])
-    assert table(trace, "overheads", "kind", "of_recording", "process_id", "thread_id", "end_ns") == [(name, expected, None, None, 2000)]
+    assert table(trace, "overheads", "kind", "of_recording", "process_id", "thread_id", "end_ns") == [
+        (name, expected, None, None, 2000)
+    ]
 
 
 def test_instants_keep_scope_and_members(read, table, adds_up):
@@ -213,7 +309,12 @@ def test_instants_keep_scope_and_members(read, table, adds_up):
         ("[memory]", "thread", "cpu_instant_event", 2500, 1, 2),
         ("none", None, None, 3000, 1, 2),
     ]
-    assert trace.attributes("instants", 2) == {"Bytes": -512, "Addr": 140046054457344, "finished": True, "stream": 5}
+    assert trace.attributes("instants", 2) == {
+        "Bytes": -512,
+        "Addr": 140046054457344,
+        "finished": True,
+        "stream": 5,
+    }
     adds_up(trace, 4)
 
 
@@ -289,7 +390,9 @@ def test_names_of_threads_and_processes(read, table):
       {"name": "thread_name", "ph": "M", "ts": 0, "pid": 1, "tid": 2, "args": {"name": "thread 2 (\\"main\\")"}},
       {"name": "thread_name", "ph": "M", "ts": 0, "pid": 0, "tid": 7, "args": {"name": "stream 7 "}},
       {"name": "process_sort_index", "ph": "M", "ts": 0, "pid": 1, "tid": 0, "args": {"sort_index": 4}}]""")
-    assert table(trace, "threads", "process_id", "thread_id", "process_name", "name") == [(1, 2, "python3", 'thread 2 ("main")')]
+    assert table(trace, "threads", "process_id", "thread_id", "process_name", "name") == [
+        (1, 2, "python3", 'thread 2 ("main")')
+    ]
     assert trace.header.dropped == {"metadata": 4}
     assert trace.table("ops")["start_ns"].to_pylist() == [0]  # metadata at 0 does not move the origin
 
@@ -322,9 +425,9 @@ def test_a_collective_is_described(read, table):
       {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0, "tid": 20, "ts": 2, "dur": 5,
        "args": {"device": 0, "stream": 20, "Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": 2,
                 "dtype": "BFloat16", "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Seq": 77}}]""")
-    assert table(trace, "collectives", "op_id", "collective", "group", "sequence", "bytes", "dtype", "ranks") == [
-        (1, "allreduce", "0", 77, 2048, "BFloat16", "[0, 1]")
-    ]
+    assert table(
+        trace, "collectives", "op_id", "collective", "group", "sequence", "bytes", "dtype", "ranks"
+    ) == [(1, "allreduce", "0", 77, 2048, "BFloat16", "[0, 1]")]
     assert trace.attributes("ops", 1)["Out msg nelems"] == 1024
 
 
@@ -333,17 +436,47 @@ def test_one_launch_can_own_many_operations(read, table):
         f'{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{10 + k},"dur":1,"args":{{"device":0,"stream":7,"correlation":5}}}}'
         for k in range(500)
     )
-    trace = read('[{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":1,"tid":1,"ts":1,"dur":1,"args":{"correlation":5}},' + kernels + "]")
+    trace = read(
+        '[{"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":1,"tid":1,"ts":1,"dur":1,"args":{"correlation":5}},'
+        + kernels
+        + "]"
+    )
     assert trace.table("ops").num_rows == 500
     assert {c.check: c.count for c in trace.header.integrity}["operations_without_launch"] == 0
 
 
 def test_integrity_names_what_is_suspect(read):
     def kernel(ts, dur, stream=7):
-        return {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": stream, "ts": ts, "dur": dur, "args": {"device": 0, "stream": stream}}
+        return {
+            "ph": "X",
+            "cat": "kernel",
+            "name": "k",
+            "pid": 0,
+            "tid": stream,
+            "ts": ts,
+            "dur": dur,
+            "args": {"device": 0, "stream": stream},
+        }
 
-    step = {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#1", "pid": 1, "tid": 1, "ts": 2000, "dur": 10}
-    trace = read([*(kernel(k, 0.5) for k in range(12)), kernel(20, 500), kernel(21, 1, 8), kernel(22, 1), kernel(30, 0, 9), step])
+    step = {
+        "ph": "X",
+        "cat": "user_annotation",
+        "name": "ProfilerStep#1",
+        "pid": 1,
+        "tid": 1,
+        "ts": 2000,
+        "dur": 10,
+    }
+    trace = read(
+        [
+            *(kernel(k, 0.5) for k in range(12)),
+            kernel(20, 500),
+            kernel(21, 1, 8),
+            kernel(22, 1),
+            kernel(30, 0, 9),
+            step,
+        ]
+    )
     found = {c.check: c.count for c in trace.header.integrity if c.status != "ok"}
     assert found == {
         "operations_without_launch": 16, "same_stream_overlaps": 1, "zero_length_operations": 1, "giant_operation": 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from overlane.errors import TraceUnreadableError
 from overlane.readers.base import Head, Progress
 from overlane.trace import Trace
 
@@ -45,6 +46,10 @@ class KinetoReader:
 
         scanned = scan_file(path, is_gzip=Head.of(path).is_gzip, progress=progress)
         trace = assemble(path, scanned)
+        if trace.header.dropped.get("not an object") == trace.header.source_events:
+            raise TraceUnreadableError(
+                f"{path.name} is JSON but no trace: its list holds no objects; name a file that PyTorch's profiler wrote"
+            )
         if progress is not None:
             progress(1.0)
         return trace

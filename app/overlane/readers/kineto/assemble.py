@@ -20,6 +20,7 @@ from overlane.readers.kineto.details import (
 )
 from overlane.readers.kineto.envelope import Envelope
 from overlane.readers.kineto.integrity import integrity_checks
+from overlane.readers.kineto.keys import Class
 from overlane.readers.kineto.parallel import Scanned
 from overlane.readers.kineto.rows import Rows
 from overlane.readers.kineto.settle import Settled, Target, settle
@@ -38,7 +39,14 @@ _REASONS = {
     "other_phase": "unknown phase without a duration",
     "not_object": "not an object",
 }
-_OWN_MEMBERS = ("schemaVersion", "deviceProperties", "computeProperties", "distributedInfo", "trace_id", "baseTimeNanoseconds")
+_OWN_MEMBERS = (
+    "schemaVersion",
+    "deviceProperties",
+    "computeProperties",
+    "distributedInfo",
+    "trace_id",
+    "baseTimeNanoseconds",
+)
 
 
 def assemble(path: Path, scanned: Scanned) -> Trace:
@@ -58,21 +66,33 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
     tables["api_calls"] = builder.calls()
     tables["syncs"] = builder.syncs()
     tables["event_records"] = builder.event_records()
-    tables["ranges"] = builder.ranges()
-    rows.drop_wide()
     tables["instants"] = builder.instants()
     tables["overheads"] = builder.overheads()
     samples = np.flatnonzero(settled.target == Target.COUNTERS)
     tables["counters"], more_series, without_series = counters_table(rows, samples, settled.origin_ns, rank)
     tables["collectives"] = collectives_table(rows, builder.sources["ops"])
-    tables["attributes"] = attributes_table(rows, iter(sorted(builder.sources.items())))
     properties = envelope.members.get("deviceProperties") or envelope.members.get("computeProperties")
     tables["devices"] = devices_table(properties, _devices_seen(tables), rank)
     tables["streams"] = streams_table(tables, rank)
-    tables["threads"] = threads_table(rows, tables, rank)
-    dropped = {reason: counts[name] for name, reason in _REASONS.items()} | settled.dropped | {"counter without a numeric series": without_series}
-    derived = builder.derived | {"counters": more_series}
+    hosts = np.isin(settled.target, (Target.CALLS, Target.RANGES, Target.INSTANTS)) & (
+        rows.kind != Class.DEVICE_ANNOTATION
+    )
+    tables["threads"] = threads_table(rows, hosts, rank)
     listed = set(devices_table(properties, [], rank)["device_id"].to_pylist())
+    checks = integrity_checks(
+        rows, settled, tables, builder.sources["ops"], builder.sources["api_calls"],
+        absurd=counts["absurd"], events=counts["events"], listed=listed,
+    )  # fmt: skip
+    tables["ranges"] = builder.ranges()
+    rows.drop_wide()
+    rows.drop_times()
+    tables["attributes"] = attributes_table(rows, iter(sorted(builder.sources.items())))
+    dropped = (
+        {reason: counts[name] for name, reason in _REASONS.items()}
+        | settled.dropped
+        | {"counter without a numeric series": without_series}
+    )
+    derived = builder.derived | {"counters": more_series}
     header = Header(
         format="kineto",
         producer=heads.producer(envelope),
@@ -83,13 +103,11 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
         dropped={reason: count for reason, count in dropped.items() if count},
         source_events=counts["events"],
         capabilities=heads.capabilities(tables),
-        integrity=integrity_checks(
-            rows, settled, tables, builder.sources["ops"], builder.sources["api_calls"],
-            absurd=counts["absurd"], events=counts["events"], listed=listed,
-        ),
+        integrity=checks,
         clocks=(ClockDomain("host"), ClockDomain("cupti")),
-        extra=heads.extra(envelope) | {"derived_rows": {name: count for name, count in derived.items() if count}},
-    )  # fmt: skip
+        extra=heads.extra(envelope)
+        | {"derived_rows": {name: count for name, count in derived.items() if count}},
+    )
     return validate(_name(path), header, tables)
 
 
@@ -103,13 +121,19 @@ def _name(path: Path) -> str:
 def _devices_seen(tables: dict[str, pa.Table]) -> list[int]:
     seen: set[int] = set()
     for name in ("ops", "syncs", "event_records"):
-        seen.update(device for device in pc.unique(tables[name]["device_id"]).to_pylist() if device is not None)
+        seen.update(
+            device for device in pc.unique(tables[name]["device_id"]).to_pylist() if device is not None
+        )
     return sorted(seen)
 
 
 def _refuse_foreign(path: Path, rows: Rows, settled: Settled, envelope: Envelope) -> None:
     """Refuse Chrome traces of other programs: none of their events has a category of PyTorch's profiler."""
-    if settled.has_known_category or not settled.intervals or any(key in envelope.members for key in _OWN_MEMBERS):
+    if (
+        settled.has_known_category
+        or not settled.intervals
+        or any(key in envelope.members for key in _OWN_MEMBERS)
+    ):
         return
     if envelope.members.get("displayTimeUnit") == "ns" and isinstance(envelope.members.get("metadata"), dict):
         what = "it looks like a trace of JAX or TensorFlow (xprof), whose events have no categories"

@@ -133,12 +133,16 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
     flat = np.concatenate(values)
     columns = {
         "table": pa.DictionaryArray.from_arrays(
-            arrow(np.repeat(np.arange(len(names), dtype=np.int32), lengths), pa.int32(), total), array_of(names, pa.string())
+            arrow(np.repeat(np.arange(len(names), dtype=np.int32), lengths), pa.int32(), total),
+            array_of(names, pa.string()),
         ),
         "row_id": arrow(np.concatenate(row_ids), pa.int64(), total),
-        "template": pa.DictionaryArray.from_arrays(arrow(place[template], pa.int32(), total), array_of(distinct, pa.string())),
+        "template": pa.DictionaryArray.from_arrays(
+            arrow(place[template], pa.int32(), total), array_of(distinct, pa.string())
+        ),
         "integers": pa.ListArray.from_arrays(
-            arrow(offsets, pa.int32(), total + 1, missing=None), arrow(flat, pa.int64(), flat.size, missing=None)
+            arrow(offsets, pa.int32(), total + 1, missing=None),
+            arrow(flat, pa.int64(), flat.size, missing=None),
         ),
     }
     return table_from_columns("attributes", columns, is_sorted=True)

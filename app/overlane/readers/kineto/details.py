@@ -9,11 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from overlane.readers.kineto.attributes import Hole, members
-from overlane.readers.kineto.rows import Rows
+from overlane.readers.kineto.rows import UNSET_IDS, Rows
 from overlane.readers.kineto.text import MISSING
-from overlane.tables import table_from_columns
+from overlane.tables import numbers, table_from_columns
 
-__all__ = ["collectives_table", "counters_table", "devices_table", "streams_table", "threads_table"]
+__all__ = [
+    "collectives_table",
+    "counters_table",
+    "devices_table",
+    "distinct_rows",
+    "streams_table",
+    "threads_table",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +46,9 @@ class _Parsed:
         if code not in self._known:
             self._known[code] = members(self._rows, code)
         integers, _ = self._rows.integers(np.array([row]))
-        return {key: int(integers[v.index]) if isinstance(v, Hole) else v for key, v in self._known[code].items()}
+        return {
+            key: int(integers[v.index]) if isinstance(v, Hole) else v for key, v in self._known[code].items()
+        }
 
 
 def _integer(value: Any) -> int | None:
@@ -71,7 +80,9 @@ def collectives_table(rows: Rows, ops: Array) -> pa.Table:
     ]
     chosen = np.flatnonzero(np.isin(rows.template[ops], having))
     parsed = _Parsed(rows)
-    columns: dict[str, list[Any]] = {name: [] for name in ("op_id", "collective", "group", "sequence", "bytes", "dtype", "ranks")}
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("op_id", "collective", "group", "sequence", "bytes", "dtype", "ranks")
+    }
     for op in chosen.tolist():
         found = parsed.of(int(ops[op]))
         name = _text(found.get(_COLLECTIVE))
@@ -84,7 +95,9 @@ def collectives_table(rows: Rows, ops: Array) -> pa.Table:
         columns["collective"].append(name)
         columns["group"].append(_text(found.get("Process Group Name")))
         columns["sequence"].append(_integer(found.get("Seq")))
-        columns["bytes"].append(elements * size if elements is not None and size and elements < 2**58 else None)
+        columns["bytes"].append(
+            elements * size if elements is not None and size and elements < 2**58 else None
+        )
         columns["dtype"].append(dtype)
         columns["ranks"].append(_text(found.get("Process Group Ranks", found.get("Group Ranks"))))
     return table_from_columns("collectives", columns)
@@ -102,7 +115,11 @@ def counters_table(rows: Rows, chosen: Array, origin: int, rank: int | None) -> 
     extra = empty = 0
     for row, owner in zip(chosen.tolist(), process.tolist(), strict=True):
         name = rows.text(int(rows.name[row]))
-        series = {k: v for k, v in parsed.of(row).items() if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)}
+        series = {
+            k: v
+            for k, v in parsed.of(row).items()
+            if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)
+        }
         if not series:
             empty += 1
             continue
@@ -158,13 +175,35 @@ def devices_table(properties: Any, seen: list[int], rank: int | None) -> pa.Tabl
     return table_from_columns("devices", columns)
 
 
+def distinct_rows(table: pa.Table, names: tuple[str, ...]) -> tuple[list[tuple[int | None, ...]], Array]:
+    """Return the distinct combinations of some integer columns, and for each row the index of its own.
+
+    Args:
+        table: Any table.
+        names: Columns of it.
+    """
+    codes = np.zeros(table.num_rows, np.int64)
+    combinations: list[tuple[int | None, ...]] = [()] if table.num_rows else []
+    for name in names:
+        values = numbers(table[name].cast(pa.int64()), null=MISSING)
+        if values.size and values.min() == values.max():
+            found, inverse = values[:1], np.zeros(values.size, np.int64)
+        else:
+            found, inverse = np.unique(values, return_inverse=True)
+        words = [None if v == MISSING else v for v in found.tolist()]
+        pairs, codes = np.unique(codes * max(len(words), 1) + inverse, return_inverse=True)
+        combinations = [(*combinations[p // len(words)], words[p % len(words)]) for p in pairs.tolist()]
+    return combinations, codes
+
+
 def streams_table(tables: dict[str, pa.Table], rank: int | None) -> pa.Table:
     """Build `streams`: every stream that an operation, a synchronization or an event record names."""
-    names = ["device_id", "context_id", "stream_id"]
+    names = ("device_id", "context_id", "stream_id")
     found: set[tuple[int | None, ...]] = set()
     for table in ("ops", "syncs", "event_records"):
-        distinct = tables[table].select(names).group_by(names).aggregate([]).to_pylist()
-        found.update((r["device_id"], r["context_id"], r["stream_id"]) for r in distinct if table == "ops" or r["stream_id"] is not None)
+        found.update(
+            key for key in distinct_rows(tables[table], names)[0] if table == "ops" or key[2] is not None
+        )
     ordered = sorted(found, key=lambda key: [(v is None, v or 0) for v in key])
     columns: dict[str, list[Any]] = {"rank": [rank] * len(ordered)}
     for k, name in enumerate(names):
@@ -172,14 +211,21 @@ def streams_table(tables: dict[str, pa.Table], rank: int | None) -> pa.Table:
     return table_from_columns("streams", columns)
 
 
-def threads_table(rows: Rows, tables: dict[str, pa.Table], rank: int | None) -> pa.Table:
-    """Build `threads`: every host thread that has rows, with the names that metadata records give."""
-    names = ["process_id", "thread_id"]
-    found: set[tuple[int, int | None]] = set()
-    for table in ("api_calls", "ranges", "syncs", "instants", "event_records"):
-        for row in tables[table].select(names).group_by(names).aggregate([]).to_pylist():
-            if row["process_id"] is not None and (row["thread_id"] is not None or table == "api_calls"):
-                found.add((row["process_id"], row["thread_id"]))
+def threads_table(rows: Rows, host_rows: Array, rank: int | None) -> pa.Table:
+    """Build `threads`: every host thread that has rows, with the names that metadata records give.
+
+    Args:
+        rows: The rows.
+        host_rows: Mask of the rows that belong to host threads.
+        rank: Rank of the file.
+    """
+    used = np.zeros(len(rows.strings), bool)
+    used[rows.thread[host_rows]] = True
+    pairs = zip(*(values.tolist() for values in rows.threads(np.flatnonzero(used))), strict=True)
+    unset = (MISSING, *UNSET_IDS)
+    found = {
+        (process, None if thread in unset else thread) for process, thread in pairs if process not in unset
+    }
     processes: dict[int, str] = {}
     threads: dict[tuple[int, int], str] = {}
     records = np.flatnonzero(rows.phase == ord("M"))

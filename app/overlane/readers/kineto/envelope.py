@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from overlane.readers.kineto.strings import mend_escapes
 from overlane.readers.kineto.text import BROKEN, CUT, PADDING, skip_value, space, string_end
 
 __all__ = ["Envelope", "NotJsonError", "repaired", "take_head", "take_tail"]
 
 _BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+', re.DOTALL)
-_LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null|NaN|-?Infinity|\x01")
-_INVALID_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_LITERAL = re.compile(
+    r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null|NaN|-?Infinity|\x01"
+)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
@@ -60,7 +62,7 @@ def repaired(text: str) -> str:
         token = match.group()
         if not token.startswith('"'):
             return token if _LITERAL.fullmatch(token) else json.dumps(token)
-        inside = _INVALID_ESCAPE.sub(r"\\\\", token[1:-1])
+        inside = mend_escapes(token[1:-1])
         return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", inside) + '"'
 
     return _TOKEN.sub(mend, text)

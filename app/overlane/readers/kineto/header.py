@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from overlane.readers.kineto.envelope import Envelope
 from overlane_collect.model import Capability
@@ -56,7 +55,11 @@ def version_text(envelope: Envelope, *keys: str) -> str | None:
     for key in keys:
         value = envelope.members.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
-            return f"{value // 1000}.{value % 1000 // 10}" if key.startswith("cuda_") and value >= 1000 else str(value)
+            return (
+                f"{value // 1000}.{value % 1000 // 10}"
+                if key.startswith("cuda_") and value >= 1000
+                else str(value)
+            )
         if isinstance(value, str):
             return value
     return None
@@ -91,15 +94,19 @@ def _said(condition: int, proven: str, otherwise: str) -> Capability:
 def capabilities(tables: dict[str, pa.Table]) -> dict[str, Capability]:
     """Return what the tables can prove, each with its reason."""
     ops, calls, syncs, records = tables["ops"], tables["api_calls"], tables["syncs"], tables["event_records"]
-    copies = pc.sum(pc.equal(ops["kind"].cast(pa.string()), "memcpy")).as_py() or 0
+    copies = any("memcpy" in chunk.dictionary.to_pylist() for chunk in ops["kind"].chunks)
     return {
         "launch_times": _said(
             _known(ops, "correlation_id") if calls.num_rows else 0,
             "operations carry correlation ids of recorded calls",
-            "no recorded call and operation share a correlation id" if calls.num_rows else "the file holds no calls",
+            "no recorded call and operation share a correlation id"
+            if calls.num_rows
+            else "the file holds no calls",
         ),
         "queue_times": _said(
-            _known(ops, "queued_ns"), "kernels carry queued stamps", "Kineto writes queued stamps as 0 unless latency stamps were enabled"
+            _known(ops, "queued_ns"),
+            "kernels carry queued stamps",
+            "Kineto writes queued stamps as 0 unless latency stamps were enabled",
         ),
         "sync_ids": _said(
             _known(syncs, "cuda_event_sync_id"),
@@ -116,20 +123,32 @@ def capabilities(tables: dict[str, pa.Table]) -> dict[str, Capability]:
             "records of CUDA events are known from their own rows or from the waits that name them",
             "no wait names the call that recorded its event, and the file has no cuda_event rows",
         ),
-        "stream_kinds": Capability(False, "PyTorch's profiler does not write whether a stream is blocking or a default stream"),
+        "stream_kinds": Capability(
+            False, "PyTorch's profiler does not write whether a stream is blocking or a default stream"
+        ),
         "partitions": Capability(False, "PyTorch's profiler does not write green contexts"),
         "memory_kinds": _said(
             _known(ops, "src_memory") if copies else 0,
             "copies say from and to which kind of memory they go",
             "the copies do not say their memory kinds" if copies else "the file holds no copies",
         ),
-        "buffer_accesses": Capability(False, "PyTorch's profiler does not write which memory an operation reads or writes"),
+        "buffer_accesses": Capability(
+            False, "PyTorch's profiler does not write which memory an operation reads or writes"
+        ),
         "graph_nodes": _said(
-            _known(ops, "graph_node_id"), "operations of graphs carry graph and node ids", "no operation carries a graph node id"
+            _known(ops, "graph_node_id"),
+            "operations of graphs carry graph and node ids",
+            "no operation carries a graph node id",
         ),
         "graph_edges": Capability(False, "PyTorch's profiler does not write the edges of CUDA graphs"),
-        "device_timestamps": Capability(False, "PyTorch's profiler does not write when an event completed on the device"),
-        "priorities": _said(_known(ops, "priority"), "operations carry their stream's priority", "no operation carries a priority"),
+        "device_timestamps": Capability(
+            False, "PyTorch's profiler does not write when an event completed on the device"
+        ),
+        "priorities": _said(
+            _known(ops, "priority"),
+            "operations carry their stream's priority",
+            "no operation carries a priority",
+        ),
         "collectives": _said(
             tables["collectives"].num_rows,
             "collective kernels carry the description that their library gave",

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlane.readers.kineto.compiled import count_overlaps
+from overlane.readers.kineto.details import distinct_rows
+from overlane.readers.kineto.keys import Class
+from overlane.readers.kineto.names import words_by_code
 from overlane.readers.kineto.rows import Rows
 from overlane.readers.kineto.settle import Settled
 from overlane.readers.kineto.text import MISSING
-from overlane.tables import array_of, numbers
 from overlane_collect.model import IntegrityCheck
 
 __all__ = ["integrity_checks"]
@@ -26,12 +28,22 @@ _DAY_NS = 86_400_000_000_000
 _US_SAMPLE = 100_000
 
 
-def _check(check: str, count: int, bad: str, good: str, *, status: Literal["warning", "failed"] = "warning") -> IntegrityCheck:
+def _check(
+    check: str, count: int, bad: str, good: str, *, status: Literal["warning", "failed"] = "warning"
+) -> IntegrityCheck:
     return IntegrityCheck(check, status if count else "ok", count, bad if count else good)
 
 
 def integrity_checks(
-    rows: Rows, settled: Settled, tables: dict[str, pa.Table], ops: Array, calls: Array, *, absurd: int, events: int, listed: set[int]
+    rows: Rows,
+    settled: Settled,
+    tables: dict[str, pa.Table],
+    ops: Array,
+    calls: Array,
+    *,
+    absurd: int,
+    events: int,
+    listed: set[int],
 ) -> tuple[IntegrityCheck, ...]:
     """Return every check with its result.
 
@@ -69,7 +81,7 @@ def integrity_checks(
         ),
         _devices(tables["ops"], listed),
         _outliers(rows, settled),
-        _steps(rows, settled, tables["ranges"], start, end),
+        _steps(rows, start, end),
     )  # fmt: skip
 
 
@@ -85,13 +97,8 @@ def _without_launch(rows: Rows, ops: Array, calls: Array) -> IntegrityCheck:
 def _overlaps(ops: pa.Table, start: Array, end: Array) -> IntegrityCheck:
     count = 0
     if start.size:
-        keys = np.zeros(start.size, np.int64)
-        for name in ("device_id", "context_id", "stream_id"):
-            codes = ops[name].combine_chunks().dictionary_encode().indices
-            values = numbers(pc.fill_null(codes, -1)).astype(np.int64) + 1
-            keys = keys * (int(values.max()) + 1) + values
-        distinct, tracks = np.unique(keys, return_inverse=True)
-        count = int(count_overlaps(tracks.astype(np.int32), distinct.size, start, end))
+        streams, tracks = distinct_rows(ops, ("device_id", "context_id", "stream_id"))
+        count = int(count_overlaps(tracks.astype(np.int32), len(streams), start, end))
     return _check(
         "same_stream_overlaps", count,
         "operations start before an earlier one of their stream has ended; they are kept as they are",
@@ -141,21 +148,16 @@ def _outliers(rows: Rows, settled: Settled) -> IntegrityCheck:
     )  # fmt: skip
 
 
-def _steps(rows: Rows, settled: Settled, ranges: pa.Table, start: Array, end: Array) -> IntegrityCheck:
+def _steps(rows: Rows, start: Array, end: Array) -> IntegrityCheck:
     """Count profiler steps (host ranges called `ProfilerStep#...`) during which no operation of the device ran."""
-    names = ranges["name"].combine_chunks()
-    matching = [k for k, word in enumerate(names.dictionary.to_pylist()) if word.startswith("ProfilerStep#")]
-    mask = pc.and_(
-        pc.is_in(names.indices, array_of(matching, pa.int32())),
-        pc.equal(ranges["track"].cast(pa.string()), "annotation"),
-    )
-    steps = ranges.filter(mask).select(["start_ns", "end_ns"]).to_pylist() if matching else []
+    chosen = np.flatnonzero(rows.rows_of(Class.ANNOTATION) & (rows.name >= 0) & (rows.phase != ord("M")))
+    words = words_by_code(rows, rows.name[chosen])
+    steps = [row for row in chosen.tolist() if (words[rows.name[row]] or "").startswith("ProfilerStep#")]
     latest = np.maximum.accumulate(end) if end.size else end
     count = 0
-    for step in steps:
-        low, high = step["start_ns"] + settled.origin_ns, step["end_ns"]
-        high = None if high is None else high + settled.origin_ns
-        before = start.size if high is None else int(np.searchsorted(start, high))
+    for row in steps:
+        low, dur = int(rows.ts[row]), int(rows.dur[row])
+        before = start.size if dur == MISSING else int(np.searchsorted(start, low + dur))
         count += int(not before or latest[before - 1] <= low)
     return _check(
         "steps_without_device_work", count,

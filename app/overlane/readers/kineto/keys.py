@@ -150,7 +150,14 @@ _TOP = {
 
 _OPS = (Class.KERNEL, Class.MEMCPY, Class.MEMSET, Class.DEVICE)
 _STREAMED = (*_OPS, Class.SYNC, Class.RECORD, Class.OTHER)
-_RANGES = (Class.OPERATOR, Class.ANNOTATION, Class.DEVICE_ANNOTATION, Class.PYTHON, Class.PROFILER, Class.OTHER)
+_RANGES = (
+    Class.OPERATOR,
+    Class.ANNOTATION,
+    Class.DEVICE_ANNOTATION,
+    Class.PYTHON,
+    Class.PROFILER,
+    Class.OTHER,
+)
 _CALLS = (Class.RUNTIME, Class.DRIVER, Class.CALL)
 
 _ARGS: tuple[tuple[str, Act, int, tuple[Class, ...]], ...] = (

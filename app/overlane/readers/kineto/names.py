@@ -31,8 +31,22 @@ _SYNC_KINDS = {
     "event query": "event_query",
     "stream query": "stream_query",
 }
-_OF_RECORDING = ("buffer request", "buffer flush", "flush", "instrumentation", "resource", "cupti", "activity buffer")
-_OF_APPLICATION = ("command buffer full", "lazy", "runtime compilation", "run-time compilation", "runtime triggered")
+_OF_RECORDING = (
+    "buffer request",
+    "buffer flush",
+    "flush",
+    "instrumentation",
+    "resource",
+    "cupti",
+    "activity buffer",
+)
+_OF_APPLICATION = (
+    "command buffer full",
+    "lazy",
+    "runtime compilation",
+    "run-time compilation",
+    "runtime triggered",
+)
 
 
 def engine_of(name: str, copy_kind: str = "") -> str | None:

@@ -21,6 +21,7 @@ import numpy as np
 
 from overlane.errors import TraceUnreadableError
 from overlane.readers.base import Progress
+from overlane.readers.kineto.grown import Grown
 from overlane.readers.kineto.envelope import Envelope, NotJsonError, take_head, take_tail
 from overlane.readers.kineto.keys import Column, Wide, key_table
 from overlane.readers.kineto.scan import COUNTS, State, Status, scan
@@ -28,18 +29,18 @@ from overlane.readers.kineto.source import Piece, pieces
 from overlane.readers.kineto.strings import StringTable
 from overlane.readers.kineto.text import MISSING
 
-__all__ = ["Part", "Scanned", "scan_file"]
+__all__ = ["Scanned", "scan_file"]
 
 _ROWS = 1 << 13
 _MAX_THREADS = 8
 _MAX_HEAD_BYTES = 256 << 20
-_NARROW = (Column.WHAT, Column.CATEGORY, Column.NAME, Column.THREAD, Column.TEMPLATE)
+_DTYPES = dict.fromkeys((Column.WHAT, Column.CATEGORY, Column.NAME, Column.THREAD, Column.TEMPLATE), np.int32)
 
 Array = np.ndarray[Any, Any]
 
 
 @dataclass
-class Part:
+class _Part:
     """Rows of one stretch of the file.
 
     Attributes:
@@ -57,28 +58,52 @@ class Part:
     pool: Array
 
 
-@dataclass
 class Scanned:
     """All that was found in a file.
 
     Attributes:
         envelope: Members around the events.
-        parts: Rows in the order of the file.
+        columns: The rows, in the order of the file.
+        wide: The wide rows; columns without a value in the whole file are left out.
+        wide_rows: Number of wide rows.
+        pool: Packed integers of the rows' templates, in order.
+        stretches: Worker and number of rows, one after the other: whose string table the ids of these rows belong to.
+        wide_stretches: The same for wide rows.
         tables: String tables of the workers.
         counts: Sums of the scanner's counts, by name in lower case.
-        unpacked_bytes: Bytes of JSON text.
     """
 
-    envelope: Envelope
-    parts: list[Part]
-    tables: list[StringTable]
-    counts: dict[str, int]
-    unpacked_bytes: int
+    def __init__(self, envelope: Envelope, tables: list[StringTable]) -> None:
+        self.envelope = envelope
+        self.columns = {column: Grown(_DTYPES.get(column, np.int64)) for column in Column}
+        self.wide: dict[Wide, Grown] = {}
+        self.wide_rows = 0
+        self.pool = Grown(np.uint8)
+        self.stretches: list[tuple[int, int]] = []
+        self.wide_stretches: list[tuple[int, int]] = []
+        self.tables = tables
+        self.counts: dict[str, int] = {}
+
+    def append(self, part: _Part) -> None:
+        """Take in the rows of one part."""
+        for column in Column:
+            self.columns[column].append(part.columns[column])
+        for name in Wide:
+            values = part.wide[name]
+            if values is not None and name not in self.wide:
+                self.wide[name] = Grown(np.int64)
+                self.wide[name].append(np.full(self.wide_rows, MISSING))
+            if name in self.wide:
+                self.wide[name].append(np.full(part.wide_rows, MISSING) if values is None else values)
+        self.wide_rows += part.wide_rows
+        self.pool.append(part.pool)
+        self.stretches.append((part.worker, part.columns[0].size))
+        self.wide_stretches.append((part.worker, part.wide_rows))
 
 
 @dataclass
 class _Result:
-    parts: list[Part]
+    parts: list[_Part]
     counts: Array
     status: int
     position: int
@@ -115,7 +140,7 @@ class _Worker:
         state[State.AFTER_VALUE] = int(is_after_value)
         state[State.PIECE] += 1
         state[COUNTS] = 0
-        parts: list[Part] = []
+        parts: list[_Part] = []
         stuck_at = -1
         while True:
             status = int(scan(base + piece.size, self.table.address))
@@ -128,7 +153,13 @@ class _Worker:
             self._flush(parts)
             if status != Status.FLUSH:
                 break
-        return _Result(parts, state[COUNTS].copy(), status, int(state[State.POSITION]) - base, bool(state[State.AFTER_VALUE]))
+        return _Result(
+            parts,
+            state[COUNTS].copy(),
+            status,
+            int(state[State.POSITION]) - base,
+            bool(state[State.AFTER_VALUE]),
+        )
 
     def _grow(self, event_bytes: int, *, is_stuck: bool) -> None:
         """Grow the string table; when that was not what was missing, the buffers for one event's members too."""
@@ -138,18 +169,20 @@ class _Worker:
             self._scratch = np.zeros(self._scratch.size * 2, np.uint8)
         self._publish()
 
-    def _flush(self, parts: list[Part]) -> None:
+    def _flush(self, parts: list[_Part]) -> None:
         state = self.table.state
         rows, wide_rows = int(state[State.ROWS]), int(state[State.WIDE])
         if rows:
             columns: list[Array] = [
-                self._rows[:rows, c].astype(np.int32) if c in _NARROW else self._rows[:rows, c].copy() for c in Column
+                self._rows[:rows, column].astype(_DTYPES.get(column, np.int64)) for column in Column
             ]
             wide: list[Array | None] = []
             for column in Wide:
                 values = self._wide[:wide_rows, column]
                 wide.append(values.copy() if wide_rows and values.max() != MISSING else None)
-            parts.append(Part(self.index, columns, wide, wide_rows, self._pool[: state[State.POOLED]].copy()))
+            parts.append(
+                _Part(self.index, columns, wide, wide_rows, self._pool[: state[State.POOLED]].copy())
+            )
         state[State.ROWS] = state[State.WIDE] = state[State.POOLED] = 0
 
 
@@ -185,7 +218,9 @@ class _Crew:
                 yield piece, future.result()
 
 
-def scan_file(path: Path, *, is_gzip: bool, progress: Progress | None = None, threads: int | None = None) -> Scanned:
+def scan_file(
+    path: Path, *, is_gzip: bool, progress: Progress | None = None, threads: int | None = None
+) -> Scanned:
     """Scan a whole file.
 
     Args:
@@ -200,7 +235,9 @@ def scan_file(path: Path, *, is_gzip: bool, progress: Progress | None = None, th
     with closing(pieces(path, is_gzip=is_gzip)) as stream:
         first = next(stream)
         if first.is_last and not first.text().strip(b" \t\r\n\0\xef\xbb\xbf"):
-            raise TraceUnreadableError(f"{path.name} is empty but for white space; record it again, or look for a copy")
+            raise TraceUnreadableError(
+                f"{path.name} is empty but for white space; record it again, or look for a copy"
+            )
         envelope, first = _head(path, stream, first)
         wanted = threads or min(_MAX_THREADS, len(os.sched_getaffinity(0)))
         crew = _Crew(1 if first.is_last else wanted)
@@ -229,15 +266,20 @@ def _head(path: Path, stream: Iterator[Piece], first: Piece) -> tuple[Envelope, 
         return envelope, first
 
 
-def _assemble(path: Path, crew: _Crew, stream: Iterator[Piece], first: Piece, envelope: Envelope, progress: Progress | None) -> Scanned:
-    parts: list[Part] = []
+def _assemble(
+    path: Path,
+    crew: _Crew,
+    stream: Iterator[Piece],
+    first: Piece,
+    envelope: Envelope,
+    progress: Progress | None,
+) -> Scanned:
+    whole = Scanned(envelope, [worker.table for worker in crew.workers])
     counts = np.zeros(COUNTS.stop - COUNTS.start, np.int64)
     left: tuple[Piece, int, bool] | None = None  # unproven rest of the piece before
     tail: list[bytes] | None = None
     tail_offset = 0
-    unpacked = 0
     for piece, scanned in crew.results(stream, first, envelope.events):
-        unpacked = piece.offset + piece.size
         if tail is not None:
             tail.append(piece.text())
             continue
@@ -247,7 +289,8 @@ def _assemble(path: Path, crew: _Crew, stream: Iterator[Piece], first: Piece, en
             current = before.joined(position, piece)
             result = crew.scan(current, 0, is_after_value=after)
         left = None
-        parts += result.parts
+        for part in result.parts:
+            whole.append(part)
         counts += result.counts
         if result.status == Status.END:
             tail, tail_offset = [current.text(result.position)], current.offset + result.position
@@ -256,6 +299,8 @@ def _assemble(path: Path, crew: _Crew, stream: Iterator[Piece], first: Piece, en
             raise _not_json(path, current, current.size if is_cut else result.position, is_cut=is_cut)
         elif result.status != Status.MORE or result.is_after_value:
             left = (current, result.position, result.is_after_value)
+        if left is None and tail is None:
+            piece.release()
         if progress is not None:
             progress(piece.done_fraction * 0.8)
     if tail is None:
@@ -266,17 +311,22 @@ def _assemble(path: Path, crew: _Crew, stream: Iterator[Piece], first: Piece, en
         joined = b"".join(tail)
         raise _not_json_text(path, joined, error.position, tail_offset, is_cut=error.is_cut) from None
     names = [state.name.lower() for state in State][COUNTS]
-    return Scanned(envelope, parts, [w.table for w in crew.workers], dict(zip(names, counts.tolist(), strict=True)), unpacked)
+    whole.counts = dict(zip(names, counts.tolist(), strict=True))
+    return whole
 
 
 def _not_json(path: Path, piece: Piece, position: int, *, is_cut: bool) -> TraceUnreadableError:
     return _not_json_text(path, piece.text(), position, piece.offset, is_cut=is_cut)
 
 
-def _not_json_text(path: Path, text: bytes, position: int, offset: int, *, is_cut: bool) -> TraceUnreadableError:
+def _not_json_text(
+    path: Path, text: bytes, position: int, offset: int, *, is_cut: bool
+) -> TraceUnreadableError:
     if is_cut:
         return TraceUnreadableError(
             f"{path.name} is cut: its JSON ends at byte {offset + len(text)} before the trace does; copy or record it again"
         )
     found = text[max(position, 0) : position + 40].decode("utf-8", "replace").split("\n")[0]
-    return TraceUnreadableError(f"{path.name} is not valid JSON at byte {offset + position}, near {found!r}; record it again or mend it there")
+    return TraceUnreadableError(
+        f"{path.name} is not valid JSON at byte {offset + position}, near {found!r}; record it again or mend it there"
+    )

@@ -9,19 +9,20 @@ import pyarrow as pa
 
 from overlane.readers.kineto.compiled import pool_offsets, unpack
 from overlane.readers.kineto.keys import Class, Column, Wide
-from overlane.readers.kineto.parallel import Part, Scanned
+from overlane.readers.kineto.parallel import Scanned
 from overlane.readers.kineto.strings import StringTable, decode_name, merge_tables
 from overlane.readers.kineto.text import MISSING
 from overlane.tables import array_of, null_array
 
-__all__ = ["Rows", "arrow", "dictionary", "order_by", "unknown_ids"]
+__all__ = ["UNSET_IDS", "Rows", "arrow", "dictionary", "order_by", "unknown_ids"]
 
 Array = np.ndarray[Any, Any]
 
 _CODES = (Column.CATEGORY, Column.NAME, Column.THREAD, Column.TEMPLATE)
 _WIDE_CODES = (Wide.SYNC_KIND, Wide.COPY_KIND)
 _METADATA = ord("M")
-_UNSET = (-1, 4294967295)
+UNSET_IDS = (-1, 4294967295)
+"""How writers say that there is no id."""
 
 
 class Rows:
@@ -40,68 +41,51 @@ class Rows:
     """
 
     def __init__(self, scanned: Scanned) -> None:
-        tables = scanned.tables
-        self.strings: StringTable = tables[0]
-        maps = [None, *(merge_tables(self.strings, other) for other in tables[1:])]
-        parts = scanned.parts
-        what = self._column(parts, Column.WHAT, maps)
+        self.strings: StringTable = scanned.tables[0]
+        self._maps = [None, *(merge_tables(self.strings, other) for other in scanned.tables[1:])]
+        del scanned.tables[1:]
+        what = scanned.columns[Column.WHAT].finish()
         self.phase: Array = (what & 0xFF).astype(np.uint8)
         self.kind: Array = ((what >> 8) & 0xFF).astype(np.uint8)
         self.has_wide: Array = (what >> 16) != 0
-        self.category = self._column(parts, Column.CATEGORY, maps)
-        self.name = self._column(parts, Column.NAME, maps)
-        self.thread = self._column(parts, Column.THREAD, maps)
-        self.template = self._column(parts, Column.TEMPLATE, maps)
-        self.ts = self._column(parts, Column.TS, maps)
-        self.dur = self._column(parts, Column.DUR, maps)
-        self.correlation = self._column(parts, Column.CORRELATION, maps)
-        self.external = self._column(parts, Column.EXTERNAL, maps)
-        self.pool: Array = np.concatenate([p.pool for p in parts]) if parts else np.zeros(0, np.uint8)
-        self._wide = [self._wide_column(parts, column, maps) for column in Wide]
+        del what
+        codes = [self._mapped(scanned.columns[column].finish(), scanned.stretches) for column in _CODES]
+        self.category, self.name, self.thread, self.template = codes
+        self.ts = scanned.columns[Column.TS].finish()
+        self.dur = scanned.columns[Column.DUR].finish()
+        self.correlation = scanned.columns[Column.CORRELATION].finish()
+        self.external = scanned.columns[Column.EXTERNAL].finish()
+        self._wide: dict[Wide, Array] = {}
+        for column in list(scanned.wide):
+            values = scanned.wide.pop(column).finish()
+            self._wide[column] = (
+                self._mapped(values, scanned.wide_stretches) if column in _WIDE_CODES else values
+            )
         self._wide_row: Array | None = None
-        parts.clear()
-        self.offsets: Array = pool_offsets(self.pool, self.integer_counts(np.arange(len(self))))
+        self.pool: Array = scanned.pool.finish()
+        self.offsets: Array = pool_offsets(self.pool, self.integer_counts(slice(None)))
 
     def __len__(self) -> int:
-        return int(self.ts.size)
+        return int(self.template.size)
 
-    @staticmethod
-    def _column(parts: list[Part], column: Column, maps: list[Array | None]) -> Array:
-        """Join one column of all parts and let go of the parts' own."""
-        arrays = []
-        for part in parts:
-            values = part.columns[column]
-            mapping = maps[part.worker]
-            if column in _CODES and mapping is not None:
-                values = np.where(values >= 0, mapping[values], np.int32(-1))
-            arrays.append(values)
-            part.columns[column] = np.zeros(0, np.int8)
-        if not arrays:
-            return np.zeros(0, np.int64)
-        return np.concatenate(arrays)
-
-    @staticmethod
-    def _wide_column(parts: list[Part], column: Wide, maps: list[Array | None]) -> Array | None:
-        if all(part.wide[column] is None for part in parts):
-            return None
-        joined = np.full(sum(part.wide_rows for part in parts), MISSING, np.int64)
+    def _mapped(self, codes: Array, stretches: list[tuple[int, int]]) -> Array:
+        """Turn the ids of each worker's table into those of the one table, in place."""
         at = 0
-        for part in parts:
-            values = part.wide[column]
-            mapping = maps[part.worker]
-            if values is not None:
-                if column in _WIDE_CODES and mapping is not None:
-                    values = np.where(values >= 0, mapping[np.maximum(values, 0)], values)
-                joined[at : at + part.wide_rows] = values
-            part.wide[column] = None
-            at += part.wide_rows
-        return joined
+        for worker, count in stretches:
+            mapping = self._maps[worker]
+            if mapping is not None and count:
+                part = codes[at : at + count]
+                part[:] = np.where(part >= 0, mapping[np.maximum(part, 0)], part)
+            at += count
+        return codes
 
-    def integer_counts(self, rows: Array) -> Array:
+    def integer_counts(self, rows: Array | slice) -> Array:
         """Return how many integers were cut out of each row's template."""
         codes = self.template[rows]
         is_template = (codes >= 0) & (self.phase[rows] != _METADATA)
-        return np.where(is_template, self.strings.info[np.where(is_template, codes, 0), 4], 0).astype(np.int32)
+        return np.where(is_template, self.strings.info[np.where(is_template, codes, 0), 4], 0).astype(
+            np.int32
+        )
 
     def integers(self, rows: Array) -> tuple[Array, Array]:
         """Return the integers of the rows' templates, one row after the other, and how many each row has."""
@@ -110,7 +94,7 @@ class Rows:
 
     def wide(self, column: Wide, rows: Array) -> Array | None:
         """Return a wide column for the given rows, MISSING where unknown; None where no row of the file has a value."""
-        values = self._wide[column]
+        values = self._wide.get(column)
         if values is None:
             return None
         if self._wide_row is None:
@@ -119,9 +103,14 @@ class Rows:
         return np.where(has, values[np.where(has, self._wide_row[rows], 0)], MISSING)
 
     def drop_wide(self) -> None:
-        """Let go of the wide columns."""
-        self._wide = [None] * len(Wide)
+        """Let go of the wide columns; from now on they have no values."""
+        self._wide = {}
         self._wide_row = None
+
+    def drop_times(self) -> None:
+        """Let go of all but what attributes and names of threads take."""
+        nothing = np.zeros(0, np.int64)
+        self.ts = self.dur = self.correlation = self.external = self.category = nothing
 
     def rows_of(self, *kinds: Class) -> Array:
         """Return a mask of the rows of some classes."""
@@ -146,7 +135,7 @@ def unknown_ids(values: Array | None) -> Array | None:
     """Turn the ways to write "no id" (-1, 4294967295) into MISSING."""
     if values is None:
         return None
-    return np.where(np.isin(values, _UNSET), MISSING, values)
+    return np.where((values == UNSET_IDS[0]) | (values == UNSET_IDS[1]), MISSING, values)
 
 
 def arrow(values: Array | None, dtype: pa.DataType, length: int, missing: Any = MISSING) -> pa.Array:
@@ -190,7 +179,9 @@ def dictionary(codes: Array, words: list[str | None]) -> pa.DictionaryArray:
         if word is not None:
             mapping[code] = entries.setdefault(word, len(entries))
     indices = mapping[codes]
-    return pa.DictionaryArray.from_arrays(arrow(indices, pa.int32(), len(indices), missing=-1), array_of(list(entries), pa.string()))
+    return pa.DictionaryArray.from_arrays(
+        arrow(indices, pa.int32(), len(indices), missing=-1), array_of(list(entries), pa.string())
+    )
 
 
 def order_by(start: Array, then: Array) -> Array:

@@ -113,13 +113,20 @@ INFO_WIDTH = 5
 
 # The compiled code knows state slots, columns and string facts by their byte offsets.
 _POSITION, _AFTER, _STRINGS, _USED, _POOLED, _ROWS, _WIDE = (8 * s for s in range(7))
-_LAST_PROCESS, _LAST_THREAD, _LAST_CODE, _PIECE, _EVENTS, _EMPTY, _FLOW, _METADATA = (8 * s for s in range(7, 15))
+_LAST_PROCESS, _LAST_THREAD, _LAST_CODE, _PIECE, _EVENTS, _EMPTY, _FLOW, _METADATA = (
+    8 * s for s in range(7, 15)
+)
 _UNTIMED, _OTHER_PHASE, _NOT_OBJECT, _ABSURD, _KEYS_AT = (8 * s for s in range(15, 20))
 _SLOTS_AT, _SLOTS_MASK, _INFO_AT, _INFO_SIZE, _ARENA_AT, _ARENA_SIZE = (8 * s for s in range(20, 26))
 _POOL_AT, _POOL_SIZE, _SCRATCH_AT, _SCRATCH_SIZE = (8 * s for s in range(26, 30))
 _ROWS_AT, _ROWS_SIZE, _WIDE_AT, _WIDE_SIZE = (8 * s for s in range(30, 34))
 _TS, _DUR, _WHAT, _CATEGORY, _NAME, _THREAD, _CORRELATION, _EXTERNAL, _TEMPLATE = (8 * c for c in Column)
-_ROW_BYTES, _WIDE_COLUMNS, _INFO_BYTES, _KEY_BYTES = 8 * len(Column), len(Wide), 8 * INFO_WIDTH, 8 * (4 + KEY_WORDS)
+_ROW_BYTES, _WIDE_COLUMNS, _INFO_BYTES, _KEY_BYTES = (
+    8 * len(Column),
+    len(Wide),
+    8 * INFO_WIDTH,
+    8 * (4 + KEY_WORDS),
+)
 _LENGTH, _HASH, _KIND, _EXTRA = 8, 16, 24, 32
 _NAME_KIND, _CATEGORY_KIND, _TEMPLATE_KIND, _THREAD_KIND, _META_KIND = (int(k) for k in Kind)
 (_A_NONE, _A_PHASE, _A_CATEGORY, _A_NAME, _A_PROCESS, _A_THREAD, _A_TS, _A_DUR, _A_ARGS, _A_SCOPE, _A_CORRELATION, _A_EXTERNAL,
@@ -201,7 +208,11 @@ def intern(kind: int, source: int, length: int, state: int) -> int:
         slot = (slot + 1) & mask
     count = get(state + _STRINGS)
     used = get(state + _USED)
-    if count * 2 >= mask or count >= get(state + _INFO_SIZE) or used + length + _ROOM > get(state + _ARENA_SIZE):
+    if (
+        count * 2 >= mask
+        or count >= get(state + _INFO_SIZE)
+        or used + length + _ROOM > get(state + _ARENA_SIZE)
+    ):
         return FULL
     _copy(source, length, get(state + _ARENA_AT) + used)
     new = get(state + _INFO_AT) + count * _INFO_BYTES
@@ -521,7 +532,9 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
             # times and ids that are none say nothing; nobody asks for the members of arrows and metadata
             if not (_is_flow(phase) or phase == 77 or (act >= _A_PROCESS and act <= _A_DUR)):
                 room = template + get(state + _SCRATCH_SIZE) - tail
-                if close - key + behind - at + _ROOM > room or pool + _ROOM > get(state + _POOL_AT) + get(state + _POOL_SIZE):
+                if close - key + behind - at + _ROOM > room or pool + _ROOM > get(state + _POOL_AT) + get(
+                    state + _POOL_SIZE
+                ):
                     return FULL
                 value, stop = integer(at, end)
                 if stop == behind:
@@ -543,7 +556,10 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
     elif ts == MISSING:
         put(state + _UNTIMED, get(state + _UNTIMED) + 1)
     elif not (phase == 88 or phase == 66 or phase == 69 or phase == 67 or _is_instant(phase)) and (
-        dur == MISSING or phase == 98 or phase == 110 or phase == 101  # b, n, e of asynchronous pairs are no intervals
+        dur == MISSING
+        or phase == 98
+        or phase == 110
+        or phase == 101  # b, n, e of asynchronous pairs are no intervals
     ):
         put(state + _OTHER_PHASE, get(state + _OTHER_PHASE) + 1)
     else:

@@ -142,7 +142,9 @@ def _join_members(rows: Rows, begin: int, end: int) -> None:
     rows.strings.info[code, 4] = int(counts.sum())
     rows.template[begin] = code
     rows.offsets[begin] = rows.pool.size
-    rows.pool = np.concatenate([rows.pool, np.frombuffer(b"".join(_packed(v) for v in values.tolist()), np.uint8)])
+    rows.pool = np.concatenate(
+        [rows.pool, np.frombuffer(b"".join(_packed(v) for v in values.tolist()), np.uint8)]
+    )
 
 
 def _packed(value: int) -> bytes:

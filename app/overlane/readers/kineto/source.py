@@ -18,6 +18,8 @@ from overlane.readers.kineto.text import PADDING
 if TYPE_CHECKING:
     from io import BufferedIOBase
 
+Array = np.ndarray[Any, np.dtype[np.uint8]]
+
 __all__ = ["PIECE_BYTES", "Piece", "pieces"]
 
 PIECE_BYTES = 2 << 20
@@ -25,6 +27,9 @@ PIECE_BYTES = 2 << 20
 
 _AHEAD = 2
 """Blocks that are read before anybody asks for them."""
+
+_CARRY_BYTES = 1 << 16
+"""Room for the text that a block leaves behind its last border; more of it takes a new buffer."""
 
 _BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id)"\s*:)')
 """What usually stands between two events; only likely (it may lie inside a string), the scanner proves it."""
@@ -41,12 +46,27 @@ class Piece:
         done_fraction: Share of the file that was read when the piece was made.
     """
 
-    def __init__(self, buffer: np.ndarray[Any, np.dtype[np.uint8]], size: int, offset: int, *, is_last: bool, done_fraction: float) -> None:
+    def __init__(
+        self,
+        buffer: Array,
+        size: int,
+        offset: int,
+        *,
+        is_last: bool,
+        done_fraction: float,
+        spare: queue.SimpleQueue[Array] | None = None,
+    ) -> None:
         self.buffer = buffer
         self.size = size
         self.offset = offset
         self.is_last = is_last
         self.done_fraction = done_fraction
+        self._spare = spare
+
+    def release(self) -> None:
+        """Give the buffer back to be filled again; the piece must not be used afterwards."""
+        if self._spare is not None:
+            self._spare.put(self.buffer)
 
     def text(self, start: int = 0) -> bytes:
         """Return the bytes from `start` on."""
@@ -57,7 +77,13 @@ class Piece:
         content = self.text(start) + following.text()
         buffer = np.zeros(len(content) + PADDING, np.uint8)
         buffer[: len(content)] = np.frombuffer(content, np.uint8)
-        return Piece(buffer, len(content), self.offset + start, is_last=following.is_last, done_fraction=following.done_fraction)
+        return Piece(
+            buffer,
+            len(content),
+            self.offset + start,
+            is_last=following.is_last,
+            done_fraction=following.done_fraction,
+        )
 
 
 def _open(path: Path, *, is_gzip: bool) -> BufferedIOBase:
@@ -68,7 +94,7 @@ def _open(path: Path, *, is_gzip: bool) -> BufferedIOBase:
     return path.open("rb", buffering=0)  # type: ignore[return-value]
 
 
-def _border(buffer: np.ndarray[Any, np.dtype[np.uint8]], size: int) -> int:
+def _border(buffer: Array, size: int) -> int:
     """Return the last likely border between two events in the text, 0 when there is none."""
     window = 1 << 12
     while True:
@@ -83,7 +109,16 @@ def _border(buffer: np.ndarray[Any, np.dtype[np.uint8]], size: int) -> int:
         window <<= 3
 
 
-def _fill(stream: BufferedIOBase, buffer: np.ndarray[Any, np.dtype[np.uint8]], start: int, stop: int) -> int:
+def _buffer(spare: queue.SimpleQueue[Array], size: int) -> Array:
+    """Return a buffer of at least `size` bytes, one that was used before where it is large enough."""
+    try:
+        buffer = spare.get_nowait()
+    except queue.Empty:
+        buffer = np.empty(0, np.uint8)
+    return buffer if buffer.size >= size else np.empty(size + _CARRY_BYTES, np.uint8)
+
+
+def _fill(stream: BufferedIOBase, buffer: Array, start: int, stop: int) -> int:
     """Read until `buffer[start:stop]` is full or the file ends; return where the bytes end."""
     view = memoryview(buffer.data)  # type: ignore[arg-type]
     while start < stop:
@@ -99,19 +134,22 @@ def _damage(path: Path, error: Exception, offset: int) -> TraceUnreadableError:
         return TraceUnreadableError(
             f"{path.name} is cut: its gzip stream ends without its end mark after {offset} unpacked bytes; copy or record it again"
         )
-    return TraceUnreadableError(f"{path.name} is damaged: gzip reports {error} after about {offset} unpacked bytes; copy or record it again")
+    return TraceUnreadableError(
+        f"{path.name} is damaged: gzip reports {error} after about {offset} unpacked bytes; copy or record it again"
+    )
 
 
 def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopped: threading.Event) -> None:
     offset = 0
     rest = b""
+    spare: queue.SimpleQueue[Array] = queue.SimpleQueue()
     try:
         with _open(path, is_gzip=is_gzip) as stream:
             raw = getattr(stream, "fileobj", None) or stream
             ended = False
             while not ended and not stopped.is_set():
                 capacity = len(rest) + PIECE_BYTES
-                buffer = np.empty(capacity + PADDING, np.uint8)
+                buffer = _buffer(spare, capacity + PADDING)
                 buffer[: len(rest)] = np.frombuffer(rest, np.uint8)
                 size = _fill(stream, buffer, len(rest), capacity)
                 ended = size < capacity
@@ -123,7 +161,11 @@ def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopp
                 rest = buffer[border:size].tobytes()
                 # what follows the border in the buffer is text too: it must not be seen as the padding's
                 done = min(1.0, _position(raw, offset + size, is_gzip=is_gzip) / max(total, 1))
-                _offer(out, Piece(buffer, border, offset, is_last=ended, done_fraction=done), stopped)
+                _offer(
+                    out,
+                    Piece(buffer, border, offset, is_last=ended, done_fraction=done, spare=spare),
+                    stopped,
+                )
                 offset += border
     except (OSError, EOFError, ValueError, zlib.error) as error:
         is_gzip_fault = is_gzip and not (isinstance(error, OSError) and error.errno)
@@ -168,7 +210,12 @@ def pieces(path: Path, *, is_gzip: bool) -> Iterator[Piece]:
     """
     out: queue.Queue[Any] = queue.Queue(_AHEAD)
     stopped = threading.Event()
-    thread = threading.Thread(target=_produce, args=(path, is_gzip, path.stat().st_size, out, stopped), name="overlane-read", daemon=True)
+    thread = threading.Thread(
+        target=_produce,
+        args=(path, is_gzip, path.stat().st_size, out, stopped),
+        name="overlane-read",
+        daemon=True,
+    )
     thread.start()
     try:
         while True:

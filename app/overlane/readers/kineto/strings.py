@@ -13,9 +13,10 @@ from overlane.readers.kineto.keys import CATEGORIES
 from overlane.readers.kineto.scan import FULL, INFO_WIDTH, Kind, State, intern
 from overlane.readers.kineto.text import get, get_int32, put, put_int32
 
-__all__ = ["StringTable", "decode_name", "merge_tables"]
+__all__ = ["StringTable", "decode_name", "mend_escapes", "merge_tables"]
 
-_INVALID_ESCAPE = re.compile(r'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+"""A whole escape, or a backslash that begins none; in `\\\\U` the two backslashes are one escape before a plain U."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -115,12 +116,23 @@ def merge_tables(target: StringTable, other: StringTable) -> np.ndarray[Any, np.
     while done < count:
         done = int(
             _merge(
-                done, count, other.info.ctypes.data, other.arena.ctypes.data, mapping.ctypes.data, target.address, target.info.ctypes.data
+                done,
+                count,
+                other.info.ctypes.data,
+                other.arena.ctypes.data,
+                mapping.ctypes.data,
+                target.address,
+                target.info.ctypes.data,
             )
         )
         if done < count:
             target.grow(int(other.info[done, 1]))
     return mapping
+
+
+def mend_escapes(text: str) -> str:
+    """Double every backslash of a JSON string's inside that begins no escape (unescaped Windows paths)."""
+    return _ESCAPE.sub(lambda found: found.group() if len(found.group()) > 1 else r"\\", text)
 
 
 def decode_name(raw: bytes) -> str:
@@ -131,6 +143,6 @@ def decode_name(raw: bytes) -> str:
     """
     text = raw.decode("utf-8", "replace")
     if "\\" in text:
-        text = json.loads(f'"{_INVALID_ESCAPE.sub(lambda _: chr(92) * 2, text)}"', strict=False)
+        text = json.loads(f'"{mend_escapes(text)}"', strict=False)
         text = _LONE_SURROGATE.sub("\ufffd", text)
     return text

@@ -61,7 +61,9 @@ class TableBuilder:
     def _host_process(self) -> int:
         """Return the one process that makes calls (or runs operators), MISSING when there are several or none."""
         for kinds in ((Class.RUNTIME, Class.DRIVER, Class.CALL), (Class.OPERATOR,)):
-            codes = np.unique(self.rows.thread[self.rows.rows_of(*kinds) & (self.settled.target != Target.METADATA)])
+            codes = np.unique(
+                self.rows.thread[self.rows.rows_of(*kinds) & (self.settled.target != Target.METADATA)]
+            )
             processes = np.unique(self.rows.threads(codes)[0]) if codes.size else codes
             if processes.size == 1 and processes[0] >= 0:
                 return int(processes[0])
@@ -108,7 +110,15 @@ class TableBuilder:
             "end_ns": arrow(end, pa.int64(), end.size),
         }
 
-    def _number(self, column: Wide, chosen: Array, dtype: pa.DataType, *, is_id: bool = False, zero_is_unknown: bool = False) -> pa.Array:
+    def _number(
+        self,
+        column: Wide,
+        chosen: Array,
+        dtype: pa.DataType,
+        *,
+        is_id: bool = False,
+        zero_is_unknown: bool = False,
+    ) -> pa.Array:
         values = self.rows.wide(column, chosen)
         if is_id:
             values = unknown_ids(values)
@@ -167,7 +177,9 @@ class TableBuilder:
             "channel_id": self._number(Wide.CHANNEL, chosen, pa.int64(), is_id=True),
             "channel_type": self._channel_types(chosen),
             "graph_id": self._number(Wide.GRAPH, chosen, pa.int64(), is_id=True, zero_is_unknown=True),
-            "graph_node_id": self._number(Wide.GRAPH_NODE, chosen, pa.int64(), is_id=True, zero_is_unknown=True),
+            "graph_node_id": self._number(
+                Wide.GRAPH_NODE, chosen, pa.int64(), is_id=True, zero_is_unknown=True
+            ),
             "grid": self._triples(Wide.GRID_X, chosen),
             "block": self._triples(Wide.BLOCK_X, chosen),
             "registers": self._number(Wide.REGISTERS, chosen, pa.int32()),
@@ -183,10 +195,16 @@ class TableBuilder:
         """Return engine, source and target memory of operations, decided once per kind, name and copy kind."""
         rows = self.rows
         copy_kind = rows.wide(Wide.COPY_KIND, chosen)
-        extra = np.full(chosen.size, -1, np.int64) if copy_kind is None else np.where(copy_kind == MISSING, -1, copy_kind)
+        extra = (
+            np.full(chosen.size, -1, np.int64)
+            if copy_kind is None
+            else np.where(copy_kind == MISSING, -1, copy_kind)
+        )
         kind = rows.kind[chosen].astype(np.int64)
         is_copy = (kind == Class.MEMCPY) | (kind == Class.MEMSET)
-        key = np.where(is_copy, ((rows.name[chosen].astype(np.int64) + 1) << 36) | ((extra + 1) << 8), 0) | kind
+        key = (
+            np.where(is_copy, ((rows.name[chosen].astype(np.int64) + 1) << 36) | ((extra + 1) << 8), 0) | kind
+        )
         distinct, codes = np.unique(key, return_inverse=True)
         words: list[tuple[str | None, str | None, str | None]] = []
         for value in distinct.tolist():
@@ -230,7 +248,9 @@ class TableBuilder:
         process, thread = self._hosts(chosen)
         key = ((rows.name[chosen].astype(np.int64) + 1) << 8) | rows.kind[chosen]
         distinct, codes = np.unique(key, return_inverse=True)
-        apis: list[str | None] = [api_of(rows.text((value >> 8) - 1), Class(value & 0xFF)) for value in distinct.tolist()]
+        apis: list[str | None] = [
+            api_of(rows.text((value >> 8) - 1), Class(value & 0xFF)) for value in distinct.tolist()
+        ]
         columns = self._common(chosen.size) | {
             "process_id": arrow(process, pa.int64(), chosen.size),
             "thread_id": arrow(thread, pa.int64(), chosen.size),
@@ -299,7 +319,9 @@ class TableBuilder:
         if named is not None:
             calls = self._calls_by_correlation(named)
             words = words_by_code(rows, rows.name[calls[calls >= 0]])
-            recording = np.array([c >= 0 and is_event_record(words[rows.name[c]] or "") for c in calls.tolist()], bool)
+            recording = np.array(
+                [c >= 0 and is_event_record(words[rows.name[c]] or "") for c in calls.tolist()], bool
+            )
             recording &= ~np.isin(named, rows.correlation[own])
             _, firsts = np.unique(calls[recording], return_index=True)
             waits = syncs[np.flatnonzero(recording)[firsts]]
@@ -329,7 +351,11 @@ class TableBuilder:
             "device_id": self._number(Wide.DEVICE, source, pa.int32(), is_id=True),
             "context_id": self._number(Wide.CONTEXT, source, pa.int64(), is_id=True),
             "stream_id": arrow(unknown_ids(stream), pa.int64(), count),
-            "correlation_id": arrow(unknown_ids(np.where(is_own, rows.correlation[source], rows.correlation[moment])), pa.int64(), count),
+            "correlation_id": arrow(
+                unknown_ids(np.where(is_own, rows.correlation[source], rows.correlation[moment])),
+                pa.int64(),
+                count,
+            ),
             "at_ns": arrow(rows.ts[moment] - self.origin, pa.int64(), count, missing=None),
         }
         return table_from_columns("event_records", columns, is_sorted=True)
@@ -349,8 +375,16 @@ class TableBuilder:
             tracks[known] = word
             lanes[kind == known] += place
         if on_device.any():
-            device = np.where(on_device & ((device == MISSING) if device is not None else True), process, MISSING if device is None else device)
-            stream = np.where(on_device & ((stream == MISSING) if stream is not None else True), thread, MISSING if stream is None else stream)
+            device = np.where(
+                on_device & ((device == MISSING) if device is not None else True),
+                process,
+                MISSING if device is None else device,
+            )
+            stream = np.where(
+                on_device & ((stream == MISSING) if stream is not None else True),
+                thread,
+                MISSING if stream is None else stream,
+            )
             process = np.where(on_device, self.host_process, process)
             thread = np.where(on_device, MISSING, thread)
         domain = np.where((kind == Class.OTHER) | (kind == Class.PLAIN), rows.category[chosen], -1)
@@ -399,7 +433,9 @@ class TableBuilder:
             "process_id": arrow(process, pa.int64(), chosen.size),
             "thread_id": arrow(thread, pa.int64(), chosen.size),
             "kind": self._names(name),
-            "of_recording": array_of([causes[code] if code >= 0 else None for code in name.tolist()], pa.bool_()),
+            "of_recording": array_of(
+                [causes[code] if code >= 0 else None for code in name.tolist()], pa.bool_()
+            ),
         }
         return table_from_columns("overheads", columns | self._span(start, end), is_sorted=True)
 
@@ -413,4 +449,6 @@ def _fitting(values: Array | None) -> Array | None:
 
 def arrow_mask(mask: Array) -> pa.Array:
     """Return a bool array as an Arrow array."""
-    return pa.Array.from_buffers(pa.bool_(), mask.size, [None, pa.py_buffer(np.packbits(mask, bitorder="little"))])
+    return pa.Array.from_buffers(
+        pa.bool_(), mask.size, [None, pa.py_buffer(np.packbits(mask, bitorder="little"))]
+    )

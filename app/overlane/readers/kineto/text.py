@@ -50,7 +50,9 @@ def _load(builder: Any, address: Any, kind: Any) -> Any:
 @intrinsic
 def byte(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     """Return the byte at an address."""
-    return types.int64(types.int64), lambda _c, builder, _s, args: builder.zext(_load(builder, args[0], _BYTE), _INT64)
+    return types.int64(types.int64), lambda _c, builder, _s, args: builder.zext(
+        _load(builder, args[0], _BYTE), _INT64
+    )
 
 
 @intrinsic
@@ -68,7 +70,9 @@ def get(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
 @intrinsic
 def get_int32(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     """Return the int32 at an address."""
-    return types.int64(types.int64), lambda _c, builder, _s, args: builder.sext(_load(builder, args[0], _INT32), _INT64)
+    return types.int64(types.int64), lambda _c, builder, _s, args: builder.sext(
+        _load(builder, args[0], _INT32), _INT64
+    )
 
 
 def _store(kind: Any) -> Any:
@@ -113,7 +117,12 @@ def _quote_or_backslash(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         data = _load(builder, args[0], _VECTOR)
-        return _first(builder, builder.or_(builder.icmp_unsigned("==", data, _splat(34)), builder.icmp_unsigned("==", data, _splat(92))))
+        return _first(
+            builder,
+            builder.or_(
+                builder.icmp_unsigned("==", data, _splat(34)), builder.icmp_unsigned("==", data, _splat(92))
+            ),
+        )
 
     return types.int64(types.int64), codegen
 
@@ -127,7 +136,9 @@ def _quote_or_bracket(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
         folded = builder.or_(data, _splat(0x20))  # turns [ and ] into { and }
         opening = builder.icmp_unsigned("==", folded, _splat(0x7B))
         closing = builder.icmp_unsigned("==", folded, _splat(0x7D))
-        return _first(builder, builder.or_(builder.or_(opening, closing), builder.icmp_unsigned("==", data, _splat(34))))
+        return _first(
+            builder, builder.or_(builder.or_(opening, closing), builder.icmp_unsigned("==", data, _splat(34)))
+        )
 
     return types.int64(types.int64), codegen
 
