@@ -16,7 +16,7 @@ from overlane import cache as cache_module
 from overlane import readers
 from overlane.cache import TraceCache, cache_folder
 from overlane.errors import MachineError, TraceUnreadableError
-from overlane.timeline import Timeline, encode_tile
+from overlane.timeline import Timeline, encode_tile, kernels, warm_up
 from overlane_collect.model import Capability, Header
 from overlane_collect.schema import TABLES
 from unit.timeline.traces import make_trace
@@ -323,3 +323,23 @@ def test_looking_an_entry_up_loads_no_compiled_code(source, tmp_path):
         [sys.executable, "-c", program, str(tmp_path / "c"), str(source)], text=True
     )
     assert output.strip() == "[]"
+
+
+def test_a_warm_opening_up_to_the_first_tile_loads_no_pandas(reader, source, cache):
+    cache.open(source).timeline(None)
+    program = (
+        "import sys; from overlane.cache import TraceCache; from overlane.timeline import encode_tile;"
+        "opened = TraceCache(sys.argv[1]).open(sys.argv[2]);"
+        "size = len(encode_tile(opened.timeline(None).tile(0, 500, 10)));"
+        "print(size > 48, 'pandas' in sys.modules)"
+    )
+    command = [sys.executable, "-c", program, str(cache.folder), str(source)]
+    assert subprocess.check_output(command, text=True).split() == ["True", "False"]
+
+
+def test_warming_up_leaves_nothing_to_compile(reader, source, cache):
+    warm_up()
+    before = {name: len(getattr(kernels, name).signatures) for name in kernels.LOOPS}
+    cache.open(source).timeline(None).tile(0, 500, 10)
+    assert {name: len(getattr(kernels, name).signatures) for name in kernels.LOOPS} == before
+    assert set(before.values()) == {1}

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from overlane.tables import null_array, numbers
 from overlane.timeline.categories import CODES
 from overlane.trace import Trace
 
@@ -22,6 +22,7 @@ __all__ = [
     "factorize",
     "lane_key",
     "one_category",
+    "one_chunk",
     "operation_categories",
 ]
 
@@ -87,21 +88,26 @@ def factorize(table: pa.Table, columns: Iterable[str]) -> tuple[Array, list[Key]
     return codes32, keys if length else []
 
 
+def one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, uncopied where it is one chunk already."""
+    if column.num_chunks == 0:
+        return null_array(column.type, 0)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    values = column.combine_chunks()
+    return values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
+
+
 def _codes(column: pa.ChunkedArray, length: int) -> tuple[Array, list[Any]]:
     if column.null_count == length:
         return np.zeros(length, np.int64), [None]
-    values = column.combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = values.chunk(0)
+    values = one_chunk(column)
     if not pa.types.is_dictionary(values.type):
         values = values.dictionary_encode(null_encoding="encode")
-        return values.indices.to_numpy().astype(np.int64), values.dictionary.to_pylist()
+        return numbers(values.indices).astype(np.int64), values.dictionary.to_pylist()
     words = values.dictionary.to_pylist()
-    indices = values.indices
-    if values.null_count:
-        indices = pc.fill_null(indices, len(words))
-        words = [*words, None]
-    return indices.to_numpy().astype(np.int64), words
+    codes = numbers(values.indices, null=len(words)).astype(np.int64)
+    return codes, [*words, None] if values.null_count else words
 
 
 def one_category(category: str) -> Array:
@@ -129,8 +135,8 @@ def operation_categories(trace: Trace) -> Array:
         ops["name"], lambda word: any(mark in (word or "").lower() for mark in COLLECTIVE_MARKS)
     )
     category[(is_collective > 0) & (category == CODES["compute"])] = CODES["collective"]
-    named = trace.table("collectives")["op_id"].drop_null().to_numpy()
-    category[named] = CODES["collective"]
+    named = trace.table("collectives")["op_id"].drop_null()
+    category[numbers(named)] = CODES["collective"]
     return category
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "HEAD",
     "LEAF_BITS",
     "LONG",
+    "LOOPS",
     "SCRATCH",
     "STATE",
     "Output",
@@ -41,6 +42,9 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
+
+LOOPS = ("assign_sublanes", "build_nodes", "fill", "find_bounds", "scatter", "union_runs")
+"""The compiled functions that others call; each is compiled for one set of types only."""
 
 LEAF_BITS = 5
 """A leaf of the tree holds 32 slices: fewer cost memory, more cost time where a pixel holds a few slices."""

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlane.tables import numbers
+from overlane.timeline.columns import one_chunk
 from overlane.timeline.tile import NO_NAME
 from overlane.trace import Trace
 
@@ -68,11 +70,8 @@ class Names:
         self._pieces: dict[int, bytes] = {}
         total = 0
         for table, column in NAME_COLUMNS.items():
-            values = trace.table(table)[column].combine_chunks()
-            if isinstance(values, pa.ChunkedArray):
-                values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
-            indices = values.indices
-            self._indices[table] = (pc.fill_null(indices, -1) if indices.null_count else indices).to_numpy()
+            values = one_chunk(trace.table(table)[column])
+            self._indices[table] = numbers(values.indices, null=-1)
             self._dictionaries[table] = values.dictionary
             self._base[table] = total
             total += len(values.dictionary)
@@ -117,7 +116,7 @@ class Names:
         words = self._dictionaries[table]
         hits = pc.match_substring(words, text, ignore_case=True)
         found = np.zeros(len(words) + 1, bool)
-        found[:-1] = pc.fill_null(hits, False).to_numpy(zero_copy_only=False)
+        found[:-1] = [bool(hit) for hit in hits.to_pylist()]
         return found
 
     def indices(self, table: str) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlane.tables import numbers
 from overlane.timeline import kernels
 from overlane.timeline.categories import CATEGORIES, CODES
 from overlane.timeline.columns import KEY_COLUMNS, lane_key
@@ -21,7 +22,7 @@ from overlane.timeline.tile import NO_NAME, Tile
 from overlane.timeline.tracks import Tracks, find_tracks
 from overlane.trace import Trace
 
-__all__ = ["FEWEST_ITEMS", "Timeline", "write_timeline"]
+__all__ = ["FEWEST_ITEMS", "Timeline", "output_arrays", "write_timeline"]
 
 Array = npt.NDArray[Any]
 
@@ -137,14 +138,14 @@ class Timeline:
         scale = width * COLUMNS_PER_PIXEL / window
         room = np.cumsum(np.minimum(high - low, 3 * width + 6))
         if not len(room):
-            return _output(0)
+            return output_arrays(0)
         slices = int((high - low).sum())
         middle = int(np.searchsorted(room, room[-1] // 2)) + 1
         if slices < _TWO_THREADS_FROM or middle >= len(wires):
-            out = _output(int(room[-1]))
+            out = output_arrays(int(room[-1]))
             n = kernels.fill(self._slices, wires, low, high, t0, threshold, scale, _scratch(), out)
             return Output(*(values[:n] for values in out))
-        first, second = _output(int(room[middle - 1])), _output(int(room[-1] - room[middle - 1]))
+        first, second = output_arrays(int(room[middle - 1])), output_arrays(int(room[-1] - room[middle - 1]))
         other = _pool.submit(
             kernels.fill, self._slices, wires[:middle], low[:middle], high[:middle], t0, threshold, scale,
             _scratch(), first,
@@ -359,7 +360,7 @@ class Timeline:
         if len(self._trace.ranks) > 1:
             ranks = self._trace.table(table)["rank"]
             lowest = np.iinfo(np.int32).min
-            values = ranks.fill_null(lowest).to_numpy()
+            values = numbers(ranks, null=lowest)
             mine = values == (lowest if self._rank is None else self._rank)
             if None not in self._trace.ranks and self._rank == self._trace.ranks[0]:
                 mine |= values == lowest
@@ -379,7 +380,8 @@ def _scratch() -> Array:
     return np.empty(kernels.SCRATCH, np.int64)
 
 
-def _output(size: int) -> Output:
+def output_arrays(size: int) -> Output:
+    """Return arrays for a query to write `size` items to."""
     start, end, first, number, row, busy = (np.empty(size, np.int64) for _ in range(6))
     return Output(start, end, first, number, row, busy, np.empty(size, np.uint8), np.empty(size, np.uint16))
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from overlane.tables import numbers
 from overlane.timeline.categories import CODES
 from overlane.timeline.columns import (
     KEY_COLUMNS,
@@ -29,6 +29,8 @@ from overlane.trace import Trace
 __all__ = ["Group", "Lane", "Tracks", "find_tracks"]
 
 Array = npt.NDArray[Any]
+
+_NO_RANK = np.iinfo(np.int32).min  # no rank is negative
 
 DEEP_TRACKS = frozenset({"python"})
 """Ranges that stack so deep that their group is collapsed at first."""
@@ -133,8 +135,9 @@ class _Builder:
         if column.null_count == len(column):
             return None if takes_null else np.zeros(len(column), bool)
         if self.rank is None:
-            return np.asarray(pc.is_null(column).to_numpy())
-        mask = np.asarray(pc.fill_null(pc.equal(column, self.rank), takes_null).to_numpy())
+            return np.asarray(numbers(column, null=_NO_RANK) == _NO_RANK)
+        mine = numbers(column, null=_NO_RANK)
+        mask = (mine == self.rank) | (takes_null & (mine == _NO_RANK))
         return None if mask.all() else mask
 
     def times(self, name: str) -> tuple[Array, Array]:
@@ -143,7 +146,7 @@ class _Builder:
         start = self.trace.column(name, "start_ns")
         end = table["end_ns"]
         if end.null_count:
-            return start, np.maximum(pc.fill_null(end, self.trace.span_ns).to_numpy(), start)
+            return start, np.maximum(numbers(end, null=self.trace.span_ns), start)
         return start, self.trace.column(name, "end_ns")
 
     def group(self, group: Group) -> str:
