@@ -31,6 +31,23 @@ def _names(*expected: str) -> Callable[[Any], None]:
     return check
 
 
+def _failed(check_name: str) -> Callable[[Any], None]:
+    def check(trace: Any) -> None:
+        (found,) = (item for item in trace.header.integrity if item.check == check_name)
+        assert (found.status, found.count) == ("failed", 1)
+        assert trace.table("ops")["end_ns"].null_count == 1
+
+    return check
+
+
+def _counters(trace: Any) -> None:
+    samples = trace.table("counters")
+    assert sorted(samples["at_ns"].to_pylist()) == [1000, 1000, 2000, 2000]
+    assert sorted(samples["value"].to_pylist()) == [1, 1, 2.5, 2.5]
+    assert len(set(samples["track"].to_pylist())) == 2
+    assert trace.table("instants")["scope"].to_pylist() == ["thread", "process", "global"]
+
+
 def _rank(expected: int | None) -> Callable[[Any], None]:
     def check(trace: Any) -> None:
         assert trace.ranks == (expected,)
@@ -185,9 +202,9 @@ def _shapes() -> list[Fault]:
         _valid("only a zero-length kernel", document(kernel(5, 0)), Readable({0: 0}, 1)),
         _valid(
             "negative duration",
-            document(kernel(10, 5), kernel(100, -5), kernel(20, 5)),
-            Readable({0: 10_000}, 2, dropped=1),
-            clean=document(kernel(10, 5), {}, kernel(20, 5)),
+            document(kernel(10, 5), kernel(12, -5), kernel(20, 5)),
+            Readable({0: 10_000}, 3, figures_hold=False, also=_failed("impossible_durations")),
+            clean=document(kernel(10, 5), kernel(12, 0), kernel(20, 5)),
         ),
         _valid(
             "giant slice over 500 others",
@@ -240,6 +257,18 @@ def _shapes() -> list[Fault]:
                 1,
                 also=lambda trace: _equal(trace.table("ranges")["track"].to_pylist(), ["profiler"]),
             ),
+        ),
+        _valid(
+            "counters and instants of all scopes",
+            document(
+                kernel(10, 5),
+                *(
+                    {"ph": "C", "name": "memory", "pid": 50, "ts": t, "args": {"a": 1, "b": 2.5}}
+                    for t in (11, 12)
+                ),
+                *({"ph": "i", "s": s, "name": f"at {s}", "pid": 50, "tid": 50, "ts": 13} for s in "tpg"),
+            ),
+            Readable({0: 5_000}, 1, also=_counters),
         ),
         _valid(
             "devices beyond the list",

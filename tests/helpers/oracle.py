@@ -50,7 +50,8 @@ TABLE_OF_CATEGORY = {
     "Kernel": "ops", "Memcpy": "ops", "Memset": "ops",
     "cuda_runtime": "api_calls", "cuda_driver": "api_calls", "mtia_runtime": "api_calls",
     "Runtime": "api_calls",
-    "cuda_sync": "syncs", "overhead": "overheads",
+    "cuda_sync": "syncs",
+    "cuda_event": "event_records", "overhead": "overheads",
 }  # fmt: skip
 # Everything else that has a duration is a range: operators, annotations, their projections, Python, spans.
 
