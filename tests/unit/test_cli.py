@@ -156,6 +156,15 @@ def test_a_closed_pipe_is_quiet(trace):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_pipe_that_knows_only_ascii_gets_question_marks(tmp_path):
+    path = tmp_path / "µ.overlane"
+    write_trace(path, Header("overlane"), {})
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    command = [sys.executable, "-m", "overlane", "info", str(path)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=True)
+    assert done.stdout.startswith(b"?\n")
+
+
 def test_info_as_json(capsys, trace):
     info = run_json(capsys, "info", trace)
     assert info["schema"] == 1
