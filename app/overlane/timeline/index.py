@@ -160,7 +160,7 @@ def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
         by_lane = np.argsort(runs.lane, kind="stable")
         until = np.cumsum(runs.weight[by_lane])
         runs.weight[by_lane] = total[until] - total[until - runs.weight[by_lane]]
-    runs.row = layer.row[rows[runs.row]] if len(layer.row) else rows[runs.row]
+    runs.row = read_only(layer.row[rows[runs.row]] if len(layer.row) else rows[runs.row])
     if layer.height is not None:
         runs.height = np.full(len(runs.row), 255, np.uint8)
     return runs
