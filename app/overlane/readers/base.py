@@ -77,7 +77,7 @@ class Head:
             inflated = zlib.decompressobj(wbits=31).decompress(raw, HEAD_BYTES)
         except zlib.error as error:
             raise TraceUnreadableError(
-                f"{path.name} starts like gzip but cannot be inflated ({error}); fetch or record it again"
+                f"{path.name} is damaged: gzip reports {error} near its start; copy or record it again"
             ) from None
         if not inflated and size < HEAD_BYTES:
             raise TraceUnreadableError(

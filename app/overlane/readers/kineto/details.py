@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from overlane.readers.kineto.attributes import Hole, members
-from overlane.readers.kineto.rows import UNSET_IDS, Rows
+from overlane.readers.kineto.rows import Rows
 from overlane.readers.kineto.text import MISSING
 from overlane.tables import numbers, table_from_columns
 
@@ -127,7 +127,7 @@ def counters_table(rows: Rows, chosen: Array, origin: int, rank: int | None) -> 
         at = int(rows.ts[row]) - origin
         for key, value in series.items():
             track = name if len(series) == 1 and key in {"value", name} else f"{name}: {key}"
-            samples.append((track, at, None if owner in (MISSING, -1) else owner, float(value)))
+            samples.append((track, at, None if owner == MISSING else owner, float(value)))
     columns = {
         "rank": [rank] * len(samples),
         "process_id": [s[2] for s in samples],
@@ -222,9 +222,8 @@ def threads_table(rows: Rows, host_rows: Array, rank: int | None) -> pa.Table:
     used = np.zeros(len(rows.strings), bool)
     used[rows.thread[host_rows]] = True
     pairs = zip(*(values.tolist() for values in rows.threads(np.flatnonzero(used))), strict=True)
-    unset = (MISSING, *UNSET_IDS)
     found = {
-        (process, None if thread in unset else thread) for process, thread in pairs if process not in unset
+        (process, None if thread == MISSING else thread) for process, thread in pairs if process != MISSING
     }
     processes: dict[int, str] = {}
     threads: dict[tuple[int, int], str] = {}

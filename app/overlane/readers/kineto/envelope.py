@@ -192,5 +192,6 @@ def take_tail(text: bytes, envelope: Envelope) -> None:
             end = at + 1
         else:
             raise NotJsonError(at, is_cut=False)
-    if text[end:].strip(b" \t\r\n\0"):
-        raise NotJsonError(end, is_cut=False)
+    rest = text[end:].lstrip(b" \t\r\n\0")
+    if rest:
+        raise NotJsonError(len(text) - len(rest), is_cut=False)

@@ -93,13 +93,13 @@ class Rows:
         return unpack(self.pool, self.offsets[rows], counts, int(counts.sum())), counts
 
     def wide(self, column: Wide, rows: Array) -> Array | None:
-        """Return a wide column for the given rows, MISSING where unknown; None where no row of the file has a value."""
+        """Return a wide column for the given rows, MISSING where unknown; None where none of them has a value."""
         values = self._wide.get(column)
-        if values is None:
+        has = self.has_wide[rows]
+        if values is None or not has.any():
             return None
         if self._wide_row is None:
             self._wide_row = np.cumsum(self.has_wide, dtype=np.int32) - 1
-        has = self.has_wide[rows]
         return np.where(has, values[np.where(has, self._wide_row[rows], 0)], MISSING)
 
     def drop_wide(self) -> None:
@@ -123,12 +123,17 @@ class Rows:
         return decode_name(self.strings.content(code)) if code >= 0 else ""
 
     def threads(self, codes: Array) -> tuple[Array, Array]:
-        """Return process and thread ids of thread codes, MISSING where unknown."""
-        used = np.unique(codes[codes >= 0])
-        pairs = np.full((len(self.strings) + 1, 2), MISSING, np.int64)
-        for code in used.tolist():
-            pairs[code] = np.frombuffer(self.strings.content(code), np.int64)
-        return pairs[codes, 0], pairs[codes, 1]
+        """Return process and thread ids of thread codes, MISSING where unknown (not given, -1 or 4294967295)."""
+        used = np.zeros(len(self.strings) + 1, bool)
+        used[codes] = True  # -1 marks the last, spare place
+        process = np.full(used.size, MISSING, np.int64)
+        thread = np.full(used.size, MISSING, np.int64)
+        for code in np.flatnonzero(used[:-1]).tolist():
+            process[code], thread[code] = (
+                MISSING if value in UNSET_IDS else value
+                for value in np.frombuffer(self.strings.content(code), np.int64).tolist()
+            )
+        return process[codes], thread[codes]
 
 
 def unknown_ids(values: Array | None) -> Array | None:

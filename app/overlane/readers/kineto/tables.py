@@ -91,10 +91,10 @@ class TableBuilder:
         return {"rank": arrow(rank, pa.int32(), count, missing=None)}
 
     def _hosts(self, chosen: Array) -> tuple[Array, Array]:
-        process, thread = (unknown_ids(v) for v in self.rows.threads(self.rows.thread[chosen]))
-        assert process is not None  # noqa: S101 - for the type checker
-        assert thread is not None  # noqa: S101
-        return process, np.where(process == MISSING, MISSING, thread)
+        """Return process and thread of host rows; a thread of no known process is none."""
+        process, thread = self.rows.threads(self.rows.thread[chosen])
+        thread[process == MISSING] = MISSING
+        return process, thread
 
     def _names(self, codes: Array) -> pa.DictionaryArray:
         """Return names; an event without one is called by the empty text."""

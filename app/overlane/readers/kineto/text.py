@@ -247,7 +247,7 @@ def nanoseconds(at: int, end: int) -> tuple[int, int]:
     places = 0  # kept digits behind the point
     after_point = False
     any_digit = False
-    last = np.int64(0)  # first digit that was not kept
+    last = np.int64(-1)  # the digit behind the last one of the value, -1 for none
     while at < end:
         c = byte(at)
         if c == 46 and not after_point:
@@ -258,8 +258,11 @@ def nanoseconds(at: int, end: int) -> tuple[int, int]:
                 value = value * 10 + (c - 48)
                 if after_point:
                     places += 1
-            elif not after_point:
-                dropped += 1
+            else:
+                if last < 0:
+                    last = c - 48
+                if not after_point:
+                    dropped += 1
         else:
             break
         at += 1
