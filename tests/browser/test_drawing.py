@@ -153,6 +153,30 @@ def test_h200_training_trace_equals_its_tables(dashboard, traces, share):
     assert expected.sum() > 20
 
 
+@pytest.mark.parametrize("share", [1.0, 0.3, 0.1])
+def test_h200_training_trace_is_as_high_as_it_is_busy(dashboard, traces, share):
+    # Zoomed out, a column's height is the share of its time in which the stream was busy, at least 15 %.
+    trace = open_trace(traces / "h200.json.gz")
+    width = int(trace.span_ns * share)
+    t0 = 0 if share == 1.0 else trace.span_ns // 2
+    timeline = dashboard.open_timeline("h200", t0=t0, t1=t0 + width)
+    lane = timeline.lanes[timeline.lane_of_stream(7)]
+    pixels = lane_pixels(timeline.screenshot(), timeline.plot_box, lane)
+    is_work = np.any(
+        [is_category(pixels, name) for name in ("compute", "copy_d2d", "copy_d2h", "memset")], axis=0
+    )
+    drawn = is_work.sum(axis=0) / pixels.shape[0]
+    busy = cover(*merged(*stream_rows(trace, 7)), t0, t0 + width, pixels.shape[1])
+    expected = np.where(busy > 0, np.maximum(busy, 0.15), 0)
+    # Over 41 columns what one column gets too much its neighbour gets too little: bins lie on a grid of their own.
+    window = np.ones(41) / 41
+    drawn, expected = (np.convolve(values, window, "valid") for values in (drawn, expected))
+    assert np.abs(drawn - expected).max() < 0.25
+    assert abs((drawn - expected).mean()) < 0.1
+    assert np.corrcoef(drawn, expected)[0, 1] > 0.95
+    assert expected.max() - expected.min() > 0.3  # busy and idle stretches are both in view
+
+
 def merged(start, end):
     """Return the union of sorted intervals as intervals."""
     reach = np.maximum.accumulate(end)
