@@ -87,7 +87,7 @@ def test_nothing_new_is_not_sent_again(callbacks):
 
 def test_the_header_says_device_driver_producer_and_what_is_proven(callbacks):
     answer = callbacks.call("ov-header-trace.children", ov_open__data=READY)
-    assert words(answer["ov-header-trace.children"]) == "small Test GPU · driver 580.1 · a test"
+    assert words(answer["ov-header-trace.children"]) == "small Test GPU · CUDA driver 580.1 · a test"
     badge = words(answer["ov-capabilities.children"])
     assert "✓ launch times" in badge
     assert "– sync ids the profiler recorded none" in badge
@@ -164,7 +164,7 @@ def test_names_are_text_never_markup(callbacks):
 def test_without_a_selection_the_whole_trace_is_described(callbacks):
     panel = callbacks.call("ov-details.children", ov_open__data=READY)["ov-details.children"]
     said = words(panel)
-    for expected in ("devices Test GPU", "operations 3", "span 7.000 µs", "stream 7 0 2 1.000 µs 7.000 µs"):
+    for expected in ("devices Test GPU", "operations 3", "span 7.000 µs", "stream 7 2 1.000 µs 7.000 µs"):
         assert expected in said, said
 
 

@@ -201,7 +201,11 @@ def device_summary(device: dict[str, Any], place: Place) -> list[Component]:
 
 def _block(title: str, figure: go.Figure, numbers: Component) -> list[Component]:
     """Return a chart under its heading, with the same numbers as a table."""
-    return [heading(title), dcc.Graph(figure=figure, config=_GRAPH), numbers]
+    return [
+        heading(title),
+        dcc.Graph(figure=figure, config=_GRAPH, style={"height": figure.layout.height}),
+        numbers,
+    ]
 
 
 def device_section(device: dict[str, Any], place: Place, theme: Theme) -> Component:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dash import html
@@ -10,7 +11,7 @@ from dash.development.base_component import Component
 
 from overlane.figures.units import exact_ns, format_count, format_ns
 from overlane.ui.engines import device_summary, places_of
-from overlane.ui.facts import TraceFacts, stream_facts
+from overlane.ui.facts import StreamFacts, TraceFacts, stream_facts
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import fact_list, goto, heading, table
 from overlane.ui.rows import (
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["range_panel", "search_panel", "selection_panel", "trace_panel"]
 
 _TEXT_SHOWN = 400
+_STREAMS_VERSION = 1
+"""Changes with `StreamFacts`, so that stored ones of older versions are reckoned anew."""
 _NOUNS_OF_TABLES = {
     "ops": "operations",
     "api_calls": "host calls",
@@ -140,9 +143,8 @@ def _link(selection: dict[str, Any], trace: Trace, item: Connection) -> Componen
     )
 
 
-def trace_panel(trace: Trace, facts: TraceFacts, trace_id: str, rank: int | None) -> list[Component]:
+def trace_panel(opened: OpenedTrace, facts: TraceFacts, trace_id: str, rank: int | None) -> list[Component]:
     """Return the whole trace in words and as a table of its streams; stands where no slice is selected."""
-    shown = rank if rank is not None else trace.ranks[0]
     counts = [
         Fact(_NOUNS_OF_TABLES.get(name, name.replace("_", " ")), format_count(count))
         for name, count in facts.row_counts.items()
@@ -153,49 +155,48 @@ def trace_panel(trace: Trace, facts: TraceFacts, trace_id: str, rank: int | None
         Fact("span", format_ns(facts.span_ns), exact_ns(facts.span_ns)),
         *counts,
     ]
-    rows = [
-        [
-            goto(
-                "not recorded" if stream.stream_id is None else f"stream {stream.stream_id}",
-                timeline_href(
-                    trace_id,
-                    rank=rank,
-                    window=around(stream.start_ns, stream.end_ns, facts.span_ns, room_fraction=0.02),
-                    selected=("ops", stream.first_op),
-                ),
-            ),
-            "–" if stream.device_id is None else str(stream.device_id),
-            format_count(stream.op_count),
-            format_ns(stream.start_ns),
-            format_ns(stream.end_ns),
-        ]
-        for stream in stream_facts(trace, shown)
-    ]
-    streams = (
-        table(
-            "Streams of this trace",
-            ["stream", "GPU", "operations", "first start", "last end"],
-            rows,
-            numbers=(1, 2, 3, 4),
-            hides_caption=True,
-        )
-        if rows
-        else html.P("This trace holds no GPU work.", className="ov-quiet")
-    )
+    streams = _stream_table(opened, facts, trace_id, rank)
     return [
         html.Div([heading("This trace"), fact_list(about)], className="ov-panel", id="ov-summary"),
-        html.Div([heading("Streams", note="all, as a table"), streams], className="ov-panel"),
+        html.Div([heading("Streams"), streams], className="ov-panel"),
         html.Div([heading("How to look around"), fact_list(_keys())], className="ov-panel"),
     ]
+
+
+def _stream_table(opened: OpenedTrace, facts: TraceFacts, trace_id: str, rank: int | None) -> Component:
+    """Return the streams that have operations, each leading to its first one."""
+    shown_rank = rank if rank is not None else opened.trace.ranks[0]
+    found = [
+        StreamFacts(**values)
+        for values in opened.result(
+            f"streams of rank {shown_rank}",
+            _STREAMS_VERSION,
+            lambda: [asdict(item) for item in stream_facts(opened.trace, shown_rank)],
+        )
+    ]
+    if not found:
+        return html.P("This trace holds no GPU work.", className="ov-quiet")
+    has_devices = len({stream.device_id for stream in found}) > 1
+    rows = []
+    for stream in found:
+        shown = around(stream.start_ns, stream.end_ns, facts.span_ns, room_fraction=0.02)
+        name = "not recorded" if stream.stream_id is None else f"stream {stream.stream_id}"
+        if has_devices:
+            name = f"GPU {'?' if stream.device_id is None else stream.device_id} · {name}"
+        href = timeline_href(trace_id, rank=rank, window=shown, selected=("ops", stream.first_op))
+        times = format_ns(stream.start_ns), format_ns(stream.end_ns)
+        rows.append([goto(name, href), format_count(stream.op_count), *times])
+    head = ["stream", "operations", "first start", "last end"]
+    return table("Streams of this trace", head, rows, numbers=(1, 2, 3), hides_caption=True)
 
 
 def _keys() -> list[Fact]:
     return [
         Fact("click", "select a slice and see all that is known of it"),
-        Fact("drag, W A S D", "move and zoom; the wheel with Ctrl zooms at the pointer"),
-        Fact("shift + drag", "mark a range: busy, idle and overlap of it appear on the right"),
-        Fact("F", "fit the selection into view"),
-        Fact("M", "mark the selection's range"),
+        Fact("drag, wheel", "move; zoom at the mouse"),
+        Fact("W S A D", "zoom in and out, move"),
+        Fact("Shift + drag", "measure a range: busy, idle and overlap"),
+        Fact("F, M", "fit the selection into view, mark it"),
         Fact("/ and ?", "search, and all keys"),
     ]
 

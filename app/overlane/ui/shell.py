@@ -275,7 +275,7 @@ def header_trace(state: dict[str, Any] | None, facts: TraceFacts | None) -> list
     elif facts is not None:
         words = [
             facts.device_words,
-            f"driver {facts.driver}" if facts.driver else "",
+            f"CUDA driver {facts.driver}" if facts.driver else "",
             facts.producer or facts.format,
         ]
         text = " · ".join(word for word in words if word)
