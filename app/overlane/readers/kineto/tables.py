@@ -188,8 +188,8 @@ class TableBuilder:
         return table_from_columns("ops", columns | self._span(start, end), is_sorted=True)
 
     def _external(self, chosen: Array) -> pa.Array:
-        values = self.rows.external[chosen]
-        return arrow(np.where((values == 0) | (values == -1), MISSING, values), pa.int64(), chosen.size)
+        values = unknown_ids(self.rows.external[chosen])
+        return arrow(np.where(values == 0, MISSING, values), pa.int64(), chosen.size)
 
     def _copies(self, chosen: Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         """Return engine, source and target memory of operations, decided once per kind, name and copy kind."""
