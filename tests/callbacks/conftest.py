@@ -179,14 +179,21 @@ class Callbacks:
         self.client = client
         self.known = client.get("/_dash-dependencies").json
 
-    def call(self, output, **values):
-        """Call the callback that has this output; `values` are `id_prop` with dashes as underscores.
+    def call(self, output, *, first=None, **values):
+        """Call the callback that has this output; `values` are `id__prop` with dashes as underscores.
+
+        Args:
+            first: Element of the first input, where several callbacks have the output.
 
         Returns:
             The answer's properties by `id.prop`, unchanged ones left out.
         """
         (found,) = [
-            x for x in self.known if output in outputs_of(x["output"]) and not x.get("clientside_function")
+            x
+            for x in self.known
+            if output in outputs_of(x["output"])
+            and not x.get("clientside_function")
+            and (x["inputs"][0]["id"] == first if first else f"{output}@" not in x["output"])
         ]
 
         def fill(parts):

@@ -116,7 +116,7 @@ def test_details_hold_every_column_of_the_row(callbacks):
     said = words(panel)
     for expected in (
         "add(float*)",
-        "1.000 µs → 3.000 µs",
+        "1.00 µs → 3.00 µs",
         "duration 2.000 µs",
         "stream 7 · blocking",
         "engine compute",
@@ -352,6 +352,13 @@ def test_new_files_show_up_on_request(own_store, folder):
     callbacks = Callbacks(create_app(own_store).server.test_client())
     answer = library(callbacks, ov_library_rescan__n_clicks=1)
     assert answer["ov-library-name.data"][-1] == "third"
+
+
+def test_looking_again_tries_what_failed(own_store, folder):
+    write_small(folder / "broken.overlane")
+    callbacks = Callbacks(create_app(own_store).server.test_client())
+    callbacks.call("ov-poll.disabled", first="ov-library-rescan", ov_library_rescan__n_clicks=1)
+    assert settle(own_store, "broken").state == "ready"
 
 
 def test_a_trace_is_opened_by_its_name(callbacks):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dash import html
 from dash.development.base_component import Component
 
-from overlane.figures.units import exact_ns, format_count, format_ns
+from overlane.figures.units import exact_ns, format_count, format_ns, format_stamps
 from overlane.ui.engines import device_summary, places_of
 from overlane.ui.facts import StreamFacts, TraceFacts, stream_facts
 from overlane.ui.links import around, timeline_href
@@ -250,7 +250,7 @@ def range_panel(trace: Trace | None, marked: dict[str, Any] | None) -> list[Comp
     devices = [x for x in engine_report(trace, window=(start, end)).to_json()["devices"] if x["rank"] == rank]
     ends = f"{exact_ns(start)} to {exact_ns(end)}"
     found: list[Component] = [heading("Marked range", note=format_ns(end - start))]
-    found.append(fact_list([Fact("from → to", f"{format_ns(start)} → {format_ns(end)}", ends)]))
+    found.append(fact_list([Fact("from → to", format_stamps(start, end), ends)]))
     for device, place in zip(devices, places_of(trace, marked["trace"], devices), strict=True):
         found += device_summary(device, place)
     if not devices:

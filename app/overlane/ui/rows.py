@@ -10,7 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlane.figures.palette import engine_label
-from overlane.figures.units import exact_ns, format_bytes, format_count, format_ns, format_rate
+from overlane.figures.units import (
+    exact_ns,
+    format_bytes,
+    format_count,
+    format_ns,
+    format_rate,
+    format_stamp,
+    format_stamps,
+)
 from overlane_collect.schema import TABLES, ColumnSpec
 
 if TYPE_CHECKING:
@@ -111,11 +119,11 @@ def headline_facts(trace: Trace, table: str, row_id: int) -> list[Fact]:
     if table == "ops":
         found.append(Fact("stream", _stream_words(trace, values), "the stream that it ran on", "stream_id"))
     if values.get("end_ns", start) is None:
-        found.append(Fact("start", format_ns(start), exact_ns(start), "start_ns"))
+        found.append(Fact("start", format_stamp(start), exact_ns(start), "start_ns"))
         found.append(Fact("end", "not finished when the recording ended", "", "end_ns"))
     elif "end_ns" in values:
         ends = f"{exact_ns(start)} → {exact_ns(end)}"
-        found.append(Fact("start → end", f"{format_ns(start)} → {format_ns(end)}", ends, "start_ns"))
+        found.append(Fact("start → end", format_stamps(start, end), ends, "start_ns"))
         found.append(Fact("duration", format_ns(end - start), exact_ns(end - start)))
     if table == "ops":
         found += _operation_facts(values, end - start)
@@ -192,7 +200,7 @@ def _stream_words(trace: Trace, values: dict[str, Any]) -> str:
 def _in_words(spec: ColumnSpec, value: Any) -> tuple[str, str]:
     """Return the value for people and, where it differs, digit by digit."""
     if spec.unit == "ns":
-        return format_ns(value), exact_ns(value)
+        return format_stamp(value), exact_ns(value)
     if spec.unit.startswith("bytes"):
         return format_bytes(value), f"{format_count(value)} bytes"
     if isinstance(value, list):
@@ -222,8 +230,8 @@ def _matches(trace: Trace, table: str, wanted: dict[str, Any]) -> np.ndarray[Any
     return _true_rows(mask)
 
 
-# Where Arrow meets a plain Python value it imports pandas first, half a second at the first click; the functions
-# below hand it buffers instead.
+# Where Arrow meets a plain Python value it imports pandas first, half a second at the first click; these
+# functions hand it buffers instead.
 
 
 def _scalar(value: int, dtype: pa.DataType) -> pa.Scalar:

@@ -75,6 +75,13 @@ def register(app: dash.Dash, store: TraceStore) -> None:
     )
     wire(
         app,
+        partial(look_again, store),
+        Output(ids.POLL, "disabled", allow_duplicate=True),
+        Input(ids.LIBRARY_RESCAN, "n_clicks"),
+        first_call=False,
+    )
+    wire(
+        app,
         partial(open_by_name, store),
         Output(ids.LIBRARY_FOUND, "children"),
         Output(ids.LOCATION, "href", allow_duplicate=True),
@@ -82,6 +89,15 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         State(ids.LIBRARY_NAME, "value"),
         first_call=False,
     )
+
+
+def look_again(store: TraceStore, _clicks: int | None) -> bool:
+    """Read the library folder again and try once more what failed; returns whether polling may rest."""
+    store.rescan()
+    for listing in store.listings():
+        if listing.state == "failed":
+            store.request(listing.trace_id)
+    return not store.is_busy()
 
 
 def show(
@@ -133,7 +149,10 @@ def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> 
     """Return one trace: its name and state, what it holds, what it can prove, and where to go."""
     body: list[Component]
     if listing.state == "failed":
-        body = [notice("Cannot be opened.", listing.reason, kind="failed")]
+        body = [
+            notice("Cannot be opened.", listing.reason, kind="failed"),
+            html.P("Look again tries it once more.", className="ov-quiet"),
+        ]
     elif listing.state == "loading":
         body = [
             dmc.Progress(value=max(100 * listing.progress, 3), striped=True, animated=True, size="sm"),
@@ -175,7 +194,7 @@ def _origin(listing: Listing, facts: TraceFacts | None) -> str:
 def actions(listing: Listing, *, current: str | None) -> list[Component]:
     """Return the links of a trace: open, overlap, compare with the one that is shown."""
     if listing.state == "failed":
-        return [dcc.Link("Try again", href=timeline_href(listing.trace_id), className="ov-button")]
+        return []
     found: list[Component] = [
         dcc.Link("Timeline", href=timeline_href(listing.trace_id), className="ov-button ov-button-main"),
         dcc.Link("Overlap", href=overlap_href(listing.trace_id), className="ov-button"),

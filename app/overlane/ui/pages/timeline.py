@@ -36,6 +36,11 @@ _GIVE_TRACES = """function(open, path) {
     return [ready, rank, other, '', other ? {} : {display: 'none'}];
 }"""
 
+# Hits are shown beside the canvas, so that a search on another page leads to it.
+_GO_TO_HITS = """function(text, path) {
+    return text && !(path || '').startsWith('/timeline') ? '/timeline' : dash_clientside.no_update;
+}"""
+
 # Steps through the hits: the canvas selects the row and brings it into view.
 _STEP = """function(next, previous, enter, hits) {
     const none = dash_clientside.no_update;
@@ -133,6 +138,14 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Output(ids.TIMELINE_OTHER, "style"),
         Input(ids.OPEN, "data"),
         Input(ids.LOCATION, "pathname"),
+    )
+    wire_script(
+        app,
+        _GO_TO_HITS,
+        Output(ids.LOCATION, "pathname", allow_duplicate=True),
+        Input(ids.SEARCH, "value"),
+        State(ids.LOCATION, "pathname"),
+        first_call=False,
     )
     wire_script(
         app,
