@@ -55,7 +55,7 @@ def template_texts(rows: Rows, codes: Array) -> dict[int, str]:
     texts: dict[int, str] = {}
     for start in range(0, codes.size, _BATCH):
         batch = codes[start : start + _BATCH].tolist()
-        contents = [rows.strings.content(code) for code in batch]
+        contents = rows.strings.contents(codes[start : start + _BATCH])
         try:
             whole = b",".join(contents)
             json.loads(b"[" + whole.replace(_HOLE, b"0") + b"]")
@@ -119,7 +119,7 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
         return table_from_columns("attributes", {}, is_sorted=True)
     total = sum(lengths)
     template = templates[0] if len(templates) == 1 else np.concatenate(templates)
-    used = np.unique(template)
+    used = rows.used_codes(template)
     texts = template_texts(rows, used)
     place = np.zeros(len(rows.strings), np.int32)
     place[used] = np.arange(used.size)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from overlane.readers.kineto.attributes import Hole, members
-from overlane.readers.kineto.rows import Rows
+from overlane.readers.kineto.rows import Rows, distinct
 from overlane.readers.kineto.text import MISSING
 from overlane.tables import numbers, table_from_columns
 
@@ -32,22 +33,18 @@ _DTYPE_BYTES = {
 }  # fmt: skip
 
 
-class _Parsed:
-    """Members of templates, parsed once each, and the integers of rows put in."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self._known: dict[int, dict[str, Any]] = {}
-
-    def of(self, row: int) -> dict[str, Any]:
-        code = int(self._rows.template[row])
-        if code < 0:
-            return {}
-        if code not in self._known:
-            self._known[code] = members(self._rows, code)
-        integers, _ = self._rows.integers(np.array([row]))
-        return {
-            key: int(integers[v.index]) if isinstance(v, Hole) else v for key, v in self._known[code].items()
+def _members_of(rows: Rows, chosen: Array) -> Iterator[dict[str, Any]]:
+    """Yield the further members of the given rows; each template is parsed once."""
+    integers, counts = rows.integers(chosen)
+    numbers_left = iter(integers.tolist())
+    known: dict[int, dict[str, Any]] = {-1: {}}
+    for code, count in zip(rows.template[chosen].tolist(), counts.tolist(), strict=True):
+        if code not in known:
+            known[code] = members(rows, code)
+        values = [next(numbers_left) for _ in range(count)]
+        yield {
+            key: values[value.index] if isinstance(value, Hole) else value
+            for key, value in known[code].items()
         }
 
 
@@ -73,18 +70,16 @@ def collectives_table(rows: Rows, ops: Array) -> pa.Table:
         rows: The rows.
         ops: Source row of each operation, in canonical order.
     """
+    used = rows.used_codes(rows.template[ops])
+    key = f'"{_COLLECTIVE}"'.encode()
     having = [
-        code
-        for code in np.unique(rows.template[ops]).tolist()
-        if code >= 0 and f'"{_COLLECTIVE}"'.encode() in rows.strings.content(code)
+        code for code, raw in zip(used.tolist(), rows.strings.contents(used), strict=True) if key in raw
     ]
     chosen = np.flatnonzero(np.isin(rows.template[ops], having))
-    parsed = _Parsed(rows)
     columns: dict[str, list[Any]] = {
         name: [] for name in ("op_id", "collective", "group", "sequence", "bytes", "dtype", "ranks")
     }
-    for op in chosen.tolist():
-        found = parsed.of(int(ops[op]))
+    for op, found in zip(chosen.tolist(), _members_of(rows, ops[chosen]), strict=True):
         name = _text(found.get(_COLLECTIVE))
         if name is None:
             continue
@@ -109,15 +104,14 @@ def counters_table(rows: Rows, chosen: Array, origin: int, rank: int | None) -> 
     Returns:
         Table, rows beyond the first of their event, and events without a numeric series (in no row).
     """
-    parsed = _Parsed(rows)
     process, _ = rows.threads(rows.thread[chosen])
     samples: list[tuple[str, int, int | None, float]] = []
     extra = empty = 0
-    for row, owner in zip(chosen.tolist(), process.tolist(), strict=True):
+    for row, owner, found in zip(chosen.tolist(), process.tolist(), _members_of(rows, chosen), strict=True):
         name = rows.text(int(rows.name[row]))
         series = {
             k: v
-            for k, v in parsed.of(row).items()
+            for k, v in found.items()
             if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)
         }
         if not series:
@@ -189,9 +183,9 @@ def distinct_rows(table: pa.Table, names: tuple[str, ...]) -> tuple[list[tuple[i
         if values.size and values.min() == values.max():
             found, inverse = values[:1], np.zeros(values.size, np.int64)
         else:
-            found, inverse = np.unique(values, return_inverse=True)
+            found, inverse = distinct(values)
         words = [None if v == MISSING else v for v in found.tolist()]
-        pairs, codes = np.unique(codes * max(len(words), 1) + inverse, return_inverse=True)
+        pairs, codes = distinct(codes * max(len(words), 1) + inverse)
         combinations = [(*combinations[p // len(words)], words[p % len(words)]) for p in pairs.tolist()]
     return combinations, codes
 

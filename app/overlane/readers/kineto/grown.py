@@ -14,7 +14,8 @@ __all__ = ["Grown", "mapped"]
 
 Array = np.ndarray[Any, Any]
 
-_CHUNK_ROWS = 1 << 18
+_CHUNK_ROWS = 1 << 22
+"""Pages that are never written take no memory, so a chunk may be larger than most files need."""
 
 
 def mapped(length: int, dtype: Any) -> Array:

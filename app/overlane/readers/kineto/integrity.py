@@ -87,7 +87,7 @@ def integrity_checks(
 
 def _without_launch(rows: Rows, ops: Array, calls: Array) -> IntegrityCheck:
     ids = rows.correlation[ops]
-    launched = np.isin(ids, np.unique(rows.correlation[calls])) & (ids != MISSING)
+    launched = np.isin(ids, rows.correlation[calls]) & (ids != MISSING)
     return _check(
         "operations_without_launch", int(np.count_nonzero(~launched)),
         "operations have no recorded call that started them", "every operation has the call that started it",

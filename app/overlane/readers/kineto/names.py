@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from overlane.readers.kineto.keys import Class
 from overlane.readers.kineto.rows import Rows
+from overlane.readers.kineto.strings import decode_name
 
 __all__ = ["api_of", "engine_of", "memories_of", "of_recording", "sync_kind_of", "words_by_code"]
 
@@ -99,10 +99,10 @@ def of_recording(kind: str) -> bool | None:
     return None
 
 
-def words_by_code(rows: Rows, codes: np.ndarray[Any, Any] | Iterable[int]) -> list[str | None]:
+def words_by_code(rows: Rows, codes: np.ndarray[Any, Any]) -> list[str | None]:
     """Return the names of the given ids in a list over all ids, None elsewhere."""
     words: list[str | None] = [None] * len(rows.strings)
-    for code in np.unique(np.asarray(codes)).tolist():
-        if code >= 0:
-            words[code] = rows.text(code)
+    used = rows.used_codes(codes)
+    for code, raw in zip(used.tolist(), rows.strings.contents(used), strict=True):
+        words[code] = decode_name(raw)
     return words

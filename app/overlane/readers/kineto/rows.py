@@ -14,13 +14,14 @@ from overlane.readers.kineto.strings import StringTable, decode_name, merge_tabl
 from overlane.readers.kineto.text import MISSING
 from overlane.tables import array_of, null_array
 
-__all__ = ["UNSET_IDS", "Rows", "arrow", "dictionary", "order_by", "unknown_ids"]
+__all__ = ["UNSET_IDS", "Rows", "arrow", "dictionary", "distinct", "order_by", "unknown_ids"]
 
 Array = np.ndarray[Any, Any]
 
 _CODES = (Column.CATEGORY, Column.NAME, Column.THREAD, Column.TEMPLATE)
 _WIDE_CODES = (Wide.SYNC_KIND, Wide.COPY_KIND)
 _METADATA = ord("M")
+_TABLE_SIZE = 1 << 22
 UNSET_IDS = (-1, 4294967295)
 """How writers say that there is no id."""
 
@@ -122,18 +123,42 @@ class Rows:
         """Return a name; empty for the id -1."""
         return decode_name(self.strings.content(code)) if code >= 0 else ""
 
-    def threads(self, codes: Array) -> tuple[Array, Array]:
-        """Return process and thread ids of thread codes, MISSING where unknown (not given, -1 or 4294967295)."""
+    def used_codes(self, codes: Array) -> Array:
+        """Return the distinct string ids among `codes`, ascending, -1 left out."""
         used = np.zeros(len(self.strings) + 1, bool)
         used[codes] = True  # -1 marks the last, spare place
-        process = np.full(used.size, MISSING, np.int64)
-        thread = np.full(used.size, MISSING, np.int64)
-        for code in np.flatnonzero(used[:-1]).tolist():
-            process[code], thread[code] = (
-                MISSING if value in UNSET_IDS else value
-                for value in np.frombuffer(self.strings.content(code), np.int64).tolist()
-            )
+        return np.flatnonzero(used[:-1])
+
+    def threads(self, codes: Array) -> tuple[Array, Array]:
+        """Return process and thread ids of thread codes, MISSING where unknown (not given, -1 or 4294967295)."""
+        process = np.full(len(self.strings) + 1, MISSING, np.int64)
+        thread = np.full(len(self.strings) + 1, MISSING, np.int64)
+        used = self.used_codes(codes)
+        if used.size:
+            pairs = np.frombuffer(b"".join(self.strings.contents(used)), np.int64).reshape(-1, 2)
+            pairs = np.where((pairs == UNSET_IDS[0]) | (pairs == UNSET_IDS[1]), MISSING, pairs)
+            process[used], thread[used] = pairs.T
         return process[codes], thread[codes]
+
+
+def distinct(values: Array) -> tuple[Array, Array]:
+    """Return the distinct values of an integer array, ascending, and for each element the index of its own.
+
+    As `np.unique` does, without sorting where the values lie close together.
+    """
+    if not values.size:
+        return values, np.zeros(0, np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low >= _TABLE_SIZE:
+        found, inverse = np.unique(values, return_inverse=True)
+        return found, inverse
+    places = (values - low).astype(np.int32)
+    used = np.zeros(high - low + 1, bool)
+    used[places] = True
+    found = np.flatnonzero(used)
+    rank = np.zeros(used.size, np.int32)
+    rank[found] = np.arange(found.size, dtype=np.int32)
+    return found + low, rank[places]
 
 
 def unknown_ids(values: Array | None) -> Array | None:

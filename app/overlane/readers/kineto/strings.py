@@ -76,6 +76,12 @@ class StringTable:
             _rehash(self.info.ctypes.data, count, self._slots.ctypes.data, self._slots.size - 1)
         self._publish()
 
+    def contents(self, codes: np.ndarray[Any, Any]) -> list[bytes]:
+        """Return the bytes of several strings."""
+        view = memoryview(self.arena.data)  # type: ignore[arg-type]
+        starts, lengths = self.info[codes, 0].tolist(), self.info[codes, 1].tolist()
+        return [bytes(view[start : start + length]) for start, length in zip(starts, lengths, strict=True)]
+
     def content(self, code: int) -> bytes:
         """Return the bytes of one string."""
         start, length = self.info[code, :2]

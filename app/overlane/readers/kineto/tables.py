@@ -18,7 +18,7 @@ from overlane.readers.kineto.names import (
     sync_kind_of,
     words_by_code,
 )
-from overlane.readers.kineto.rows import Rows, arrow, dictionary, order_by, unknown_ids
+from overlane.readers.kineto.rows import Rows, arrow, dictionary, distinct, order_by, unknown_ids
 from overlane.readers.kineto.settle import Settled, Target
 from overlane.readers.kineto.text import MISSING
 from overlane.tables import array_of, null_array, table_from_columns
@@ -61,7 +61,7 @@ class TableBuilder:
     def _host_process(self) -> int:
         """Return the one process that makes calls (or runs operators), MISSING when there are several or none."""
         for kinds in ((Class.RUNTIME, Class.DRIVER, Class.CALL), (Class.OPERATOR,)):
-            codes = np.unique(
+            codes = self.rows.used_codes(
                 self.rows.thread[self.rows.rows_of(*kinds) & (self.settled.target != Target.METADATA)]
             )
             processes = np.unique(self.rows.threads(codes)[0]) if codes.size else codes
@@ -205,9 +205,9 @@ class TableBuilder:
         key = (
             np.where(is_copy, ((rows.name[chosen].astype(np.int64) + 1) << 36) | ((extra + 1) << 8), 0) | kind
         )
-        distinct, codes = np.unique(key, return_inverse=True)
+        found, codes = distinct(key)
         words: list[tuple[str | None, str | None, str | None]] = []
-        for value in distinct.tolist():
+        for value in found.tolist():
             known = Class(value & 0xFF)
             name = rows.text((value >> 36) - 1)
             copy = rows.text(((value >> 8) & 0xFFFFFFF) - 1)
@@ -247,9 +247,9 @@ class TableBuilder:
         chosen, start, end = self._sorted("api_calls", self._chosen(Target.CALLS))
         process, thread = self._hosts(chosen)
         key = ((rows.name[chosen].astype(np.int64) + 1) << 8) | rows.kind[chosen]
-        distinct, codes = np.unique(key, return_inverse=True)
+        found, codes = distinct(key)
         apis: list[str | None] = [
-            api_of(rows.text((value >> 8) - 1), Class(value & 0xFF)) for value in distinct.tolist()
+            api_of(rows.text((value >> 8) - 1), Class(value & 0xFF)) for value in found.tolist()
         ]
         columns = self._common(chosen.size) | {
             "process_id": arrow(process, pa.int64(), chosen.size),
