@@ -168,7 +168,7 @@ def test_h200_training_trace_is_as_high_as_it_is_busy(dashboard, traces, share):
     drawn = is_work.sum(axis=0) / pixels.shape[0]
     busy = cover(*merged(*stream_rows(trace, 7)), t0, t0 + width, pixels.shape[1])
     expected = np.where(busy > 0, np.maximum(busy, 0.15), 0)
-    # Over 41 columns: what one column gets too much its neighbour lacks, since bins lie on a grid of their own.
+    # Over 41 columns: what one column has too much its neighbour lacks, as bins lie on their own grid.
     window = np.ones(41) / 41
     drawn, expected = (np.convolve(values, window, "valid") for values in (drawn, expected))
     assert np.abs(drawn - expected).max() < 0.25
