@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,9 @@ def _plain_and_gzip(count: int, warm_up: Path, repeats: int) -> list[Figure]:
         plain_results.append(_checked(run_worker("load_overlane", plain, warm_up), plain))
         packed_results.append(_checked(run_worker("load_overlane", packed, warm_up), packed))
     label, size = _count(count), plain.stat().st_size
+    memory_budget = (
+        MEMORY_BUDGET if count >= 1_000_000 else None
+    )  # a small file's own bytes are lost in the libraries'
     return [
         _rate(f"{label} events ({size // MB} MB): rate", count, plain_results, RATE_BUDGET),
         figure_of(
@@ -92,7 +96,7 @@ def _plain_and_gzip(count: int, warm_up: Path, repeats: int) -> list[Figure]:
             f"{label} events: private memory / unpacked bytes",
             [r.peak_anonymous_bytes / size for r in plain_results],
             "",
-            budget=MEMORY_BUDGET,
+            budget=memory_budget,
         ),
         _rate(f"{label} events, .json.gz: rate", count, packed_results, RATE_BUDGET),
         figure_of(
@@ -100,7 +104,7 @@ def _plain_and_gzip(count: int, warm_up: Path, repeats: int) -> list[Figure]:
             f"{label} events, .json.gz: private memory / unpacked bytes",
             [r.peak_anonymous_bytes / size for r in packed_results],
             "",
-            budget=MEMORY_BUDGET,
+            budget=memory_budget,
         ),
         figure_of(
             PART,
@@ -177,9 +181,11 @@ def _peers(count: int, own: list[Figure], *, is_rival_small: bool) -> list[Figur
 
 
 def _rate(name: str, count: int, results: list[ChildResult], budget: float) -> Figure:
-    return figure_of(
-        PART, name, [count / r.answer["seconds"] for r in results], "events/s", budget=budget, better="higher"
-    )
+    """Return the rate by the clock; the note has the processor time, which other programs disturb less."""
+    rates = [count / r.answer["seconds"] for r in results]
+    cpu = statistics.median(r.answer["cpu_seconds"] for r in results)
+    note = f"{cpu:.2f} s of processor time"
+    return figure_of(PART, name, rates, "events/s", budget=budget, better="higher", note=note)
 
 
 def _checked(result: ChildResult, path: Path) -> ChildResult:

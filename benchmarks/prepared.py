@@ -87,7 +87,7 @@ def details(stream: np.ndarray[Any, Any], name: np.ndarray[Any, Any], *, seed: i
     count = len(stream)
     is_copy = np.isin(stream % STREAMS_PER_DEVICE, list(COPY_STREAMS))
     choices = len(kernel_names()) + len(COPY_NAMES)
-    # As in recordings: a kernel's resources go with its name, its grid takes a few values, buffers have few sizes.
+    # As in recordings: resources go with the name, grids take a few values, buffers have few sizes.
     registers = rng.integers(16, 255, choices).astype(np.int32)[name]
     shared = (rng.integers(0, 9, choices) * 16_384)[name]
     grid = rng.integers(1, 4096, (choices, 4)).astype(np.int32)[name, rng.integers(0, 4, count)]

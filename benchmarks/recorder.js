@@ -58,6 +58,32 @@
     return null;
   };
 
+  /** Calls an action with the frame's number in each of so many frames; the answer comes after the last. */
+  const everyFrame = (count, action) => new Promise((done) => {
+    let k = 0;
+    const step = () => {
+      if (k === count) return done();
+      action(k++);
+      return requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+  });
+
+  /** Turns the wheel by half a notch in every frame, in and out by turns, at a point of the page. */
+  recorder.turnWheel = (x, y, frames, turn) => everyFrame(frames, (k) => {
+    const deltaY = Math.floor(k / turn) % 2 ? 60 : -60;
+    const event = new WheelEvent('wheel', { clientX: x, clientY: y, deltaY, bubbles: true, cancelable: true });
+    document.elementFromPoint(x, y).dispatchEvent(event);
+  });
+
+  /** Moves the pressed mouse in every frame, to and fro around a point of the page. */
+  recorder.drag = (x, y, reach, frames, turn) => everyFrame(frames, (k) => {
+    const way = (k % (2 * turn)) / turn;
+    const clientX = x + reach * (way < 1 ? way : 2 - way);
+    const event = new PointerEvent('pointermove', { clientX, clientY: y, bubbles: true, pointerId: 1, buttons: 1 });
+    element().dispatchEvent(event);
+  });
+
   /** From now on: `recorder.filled` is a promise of the ms from the click to the frame with the filled details. */
   recorder.watchDetails = () => {
     const panel = document.getElementById('ov-details');

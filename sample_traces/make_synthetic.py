@@ -2,8 +2,8 @@
 """Make `synthetic_barriers.overlane`: a made-up run that holds what the recorded samples cannot.
 
 PyTorch's profiler records no synchronization ids, stream kinds or partitions. This script plays a small
-host program against CUDA's ordering rules and writes what a full recording of it would say. Nothing is random:
-the same rows come out every time, and the figures of the whole trace can be worked out on paper
+host program against CUDA's ordering rules and writes what a full recording of it would say. Nothing is
+random: the same rows come out every time, and the figures of the whole trace can be worked out on paper
 (`tests/corpus/test_synthetic.py` does).
 
 The rules that are played, all times in whole microseconds:
@@ -415,15 +415,22 @@ def header(rows: dict[str, list[dict[str, Any]]]) -> Header:
     of_calls = ("ops", "api_calls", "syncs", "event_records", "ranges", "counters", "instants")
     proven = {
         "launch_times": "every operation has the call that issued it",
-        "queued_stamps": "every kernel has queued and submitted stamps",
+        "queue_times": "every kernel has queued and submitted stamps",
         "sync_ids": "event records and waits share cuda_event_sync_id",
+        "syncs": "every synchronization, wait and query is recorded",
+        "event_records": "every record is recorded with its stream",
         "stream_kinds": "every stream says its kind",
         "partitions": "every operation says the partition whose SMs it may use",
         "memory_kinds": "every copy says the memory at both ends",
+        "device_timestamps": "every event record says when it completed on the device",
+        "priorities": "every operation says the priority of its stream",
+        "results": "every call says what it returned",
     }
     missing = {
         "buffer_accesses": "the program declares no accesses",
         "graph_nodes": "the program launches no graph",
+        "graph_edges": "the program launches no graph",
+        "collectives": "the program has one process",
     }
     return Header(
         format="overlane",
@@ -432,9 +439,7 @@ def header(rows: dict[str, list[dict[str, Any]]]) -> Header:
         source_events=sum(len(rows[table]) for table in of_calls),
         capabilities={name: Capability(True, reason) for name, reason in proven.items()}
         | {name: Capability(False, reason) for name, reason in missing.items()},
-        integrity=(
-            IntegrityCheck("recorded", "warning", 0, "synthetic: no GPU ran this, times are made up"),
-        ),
+        integrity=(IntegrityCheck("synthetic", "warning", 0, "no GPU ran this, its times are made up"),),
         clocks=(ClockDomain("synthetic", 0, 0),),
         synthetic=True,
     )

@@ -12,6 +12,8 @@ import pytest
 from helpers import corpus
 from overlane.samples import sample_paths
 
+pytest.register_assert_rewrite("helpers.truth")  # its asserts show values only when they are rewritten
+
 
 @pytest.fixture(scope="session", autouse=True)
 def overlane_cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:

@@ -1,13 +1,15 @@
-"""Where opened traces are kept: mapped columns, timeline indexes and results of analyses; bounded and versioned.
+"""Where opened traces are kept: mapped columns, timeline indexes, results of analyses.
 
-One entry is one folder, named by the identity of the source (path, size, modification time in ns) and the versions of schema
-and index. It is built under a temporary name and renamed when complete; its marker lists every file with its size, and
-an entry that does not match its marker is built anew. Locks are advisory file locks (`flock`), so a process that dies leaves none:
-`ENTRY.build` is held while something is built, `ENTRY.use` is shared by all that have the entry open, and only an entry
-whose `ENTRY.use` nobody holds is evicted.
+One entry is one folder, named by the identity of the source (path, size, modification time in ns) and the
+versions of schema and index. It is built under a temporary name and renamed when complete; its marker lists
+every file with its size, and an entry that does not match its marker is built anew. Locks are advisory file
+locks (`flock`), so a process that dies leaves none: `ENTRY.build` is held while something is built,
+`ENTRY.use` is shared by all that have the entry open, and only an entry whose `ENTRY.use` nobody holds is
+evicted.
 
-A cache folder that cannot be written is replaced by a temporary folder for this process, and the opened trace says so in
-`warnings`: showing the trace matters more than keeping its index. A full disk is an error, since nothing can be shown then.
+A cache folder that cannot be written is replaced by a temporary folder for this process, and the opened
+trace says so in `warnings`: showing the trace matters more than keeping its index. A full disk is an error,
+since nothing can be shown then.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_LIMIT_BYTES", "OpenedTrace", "TraceCache", "cache_folder"]
 
 DEFAULT_LIMIT_BYTES = 20_000_000_000
-"""Most bytes that all entries together keep; entries in use are never evicted, so it can be exceeded while they are."""
+"""Most bytes that all entries together keep. Entries in use are never evicted, so they can exceed it."""
 
 _MARKER = "entry.json"
 _LAYOUT_VERSION = 1
@@ -67,10 +70,11 @@ class OpenedTrace:
         warnings: Sentences for the user, as when the cache folder cannot be written.
     """
 
-    def __init__(self, trace: Trace, folder: Path, use: IO[bytes], warnings: tuple[str, ...]) -> None:
+    def __init__(self, trace: Trace, folder: Path, use: _Lock, owner: TraceCache) -> None:
         self.trace = trace
         self.key = folder.name
-        self.warnings = warnings
+        self.warnings = owner.warnings
+        self._owner = owner  # its temporary folder, if it has one, lives as long as it does
         self._folder = folder
         self._use = use
         self._timelines: dict[int | None, Timeline] = {}
@@ -83,7 +87,7 @@ class OpenedTrace:
             ValueError: The trace has no such rank.
             MachineError: The index cannot be written.
         """
-        from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code that many commands do not need
+        from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code
 
         if rank not in self.trace.ranks:
             known = ", ".join(str(r) for r in self.trace.ranks)
@@ -142,7 +146,6 @@ class TraceCache:
     def __init__(self, folder: Path | None = None, limit_bytes: float = DEFAULT_LIMIT_BYTES) -> None:
         self.warnings: tuple[str, ...] = ()
         self._limit_bytes = int(limit_bytes)
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.folder = self._writable(Path(folder) if folder is not None else cache_folder())
 
     def _writable(self, folder: Path) -> Path:
@@ -153,12 +156,14 @@ class TraceCache:
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise _full_disk(folder) from error
-            self._temporary = tempfile.TemporaryDirectory(prefix="overlane-")
-            self.warnings = (
-                f"The cache folder {folder} cannot be written ({error.strerror}), so this trace is prepared anew at every start; "
-                "set OVERLANE_CACHE_DIR to a folder of yours.",
+            temporary = tempfile.mkdtemp(prefix="overlane-")
+            weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+            sentence = (
+                f"The cache folder {folder} cannot be written ({error.strerror}), so this trace is prepared "
+                "anew at every start; set OVERLANE_CACHE_DIR to a folder of yours."
             )
-            return Path(self._temporary.name)
+            self.warnings = (sentence,)
+            return Path(temporary)
 
     def open(self, path: Path | str, progress: _Progress | None = None) -> OpenedTrace:
         """Open a trace; the source file is read only when no whole entry for it is there.
@@ -175,14 +180,14 @@ class TraceCache:
         key = self._key(source)
         entry = self.folder / key
         with _machine_errors(self.folder), _locked(entry.with_suffix(".build")):
-            use = _hold(entry.with_suffix(".use"), shared=True)
+            use = _Lock(entry.with_suffix(".use"), shared=True, waits=True)
             try:
                 trace = _load(entry) if _is_whole(entry) else None
                 if trace is None:
                     _build_folder(entry, lambda target: _store(source, target, progress))
                     trace = _load(entry)
                 if trace is None:
-                    raise MachineError(f"what was written to {entry} cannot be read back; check the disk")
+                    raise _unreadable_entry(entry)  # noqa: TRY301 - the lock is let go below
                 with contextlib.suppress(OSError):
                     os.utime(entry / _MARKER)
             except BaseException:
@@ -191,7 +196,7 @@ class TraceCache:
         self.evict(keep_path=source)
         if progress is not None:
             progress(1.0)
-        return OpenedTrace(trace, entry, use, self.warnings)
+        return OpenedTrace(trace, entry, use, self)
 
     def _key(self, source: Path) -> str:
         from overlane.timeline.version import INDEX_VERSION  # noqa: PLC0415 - the package loads compiled code
@@ -202,16 +207,18 @@ class TraceCache:
             raise TraceUnreadableError(
                 f"{source} cannot be opened ({error.strerror}); check the path"
             ) from error
-        identity = [
-            str(source.resolve()), facts.st_size, facts.st_mtime_ns, SCHEMA_VERSION, INDEX_VERSION, _LAYOUT_VERSION
-        ]  # fmt: skip
+        versions = [SCHEMA_VERSION, INDEX_VERSION, _LAYOUT_VERSION]
+        identity = [str(source.resolve()), facts.st_size, facts.st_mtime_ns, *versions]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def evict(self, keep_path: Path | None = None) -> None:
-        """Remove entries that nobody uses: those of an older state of a file first, then the longest unused, down to the limit.
+        """Remove entries that nobody uses.
+
+        Those of an older state of a file go first, then the longest unused, down to the limit.
 
         Args:
-            keep_path: File whose entries of another size or time are out of date; None to look at sizes alone.
+            keep_path: File whose entries of another size or time are out of date; None to look at sizes
+                alone.
         """
         for left in [*self.folder.glob("*.new"), *self.folder.glob("*.old")]:
             with contextlib.suppress(OSError):
@@ -237,12 +244,10 @@ class TraceCache:
     def _remove(self, entry: Path) -> bool:
         """Remove an entry unless somebody uses it; tells whether it is gone."""
         try:
-            use = _hold(entry.with_suffix(".use"), shared=False)
-        except BlockingIOError:
-            return False
+            use = _Lock(entry.with_suffix(".use"), shared=False, waits=False)
         except OSError:
             return False
-        with use:
+        with contextlib.closing(use):
             doomed = entry.with_name(f"{entry.name}.{os.getpid()}.old")
             try:
                 entry.rename(doomed)
@@ -368,26 +373,32 @@ def _write_whole(path: Path, text: str) -> None:
 # ---------------------------------------------------------------------- locks and errors
 
 
-def _hold(path: Path, *, shared: bool) -> IO[bytes]:
-    """Return an open file that holds a lock until it is closed; an exclusive one does not wait.
+class _Lock:
+    """An advisory lock on a file, held until it is closed or nobody refers to it any more.
 
     Raises:
-        BlockingIOError: An exclusive lock is held by somebody else.
+        BlockingIOError: The lock is held by somebody else and `waits` is false.
     """
-    file = path.open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BaseException:
-        file.close()
-        raise
-    return file
+
+    def __init__(self, path: Path, *, shared: bool, waits: bool) -> None:
+        handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        self.close = weakref.finalize(self, os.close, handle)
+        try:
+            fcntl.flock(
+                handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if waits else fcntl.LOCK_NB)
+            )
+        except BaseException:
+            self.close()
+            raise
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    lock = _Lock(path, shared=False, waits=True)
+    try:
         yield
+    finally:
+        lock.close()
 
 
 @contextlib.contextmanager
@@ -398,11 +409,17 @@ def _machine_errors(folder: Path) -> Iterator[None]:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise _full_disk(folder) from error
         raise MachineError(
-            f"the cache entry in {folder} cannot be written ({error}); set OVERLANE_CACHE_DIR to another folder"
+            f"the cache entry in {folder} cannot be written ({error}); "
+            "set OVERLANE_CACHE_DIR to another folder"
         ) from error
+
+
+def _unreadable_entry(entry: Path) -> MachineError:
+    return MachineError(f"what was written to {entry} cannot be read back; check the disk")
 
 
 def _full_disk(folder: Path) -> MachineError:
     return MachineError(
-        f"the disk of the cache folder {folder} is full; free some space or set OVERLANE_CACHE_DIR to a folder on another disk"
+        f"the disk of the cache folder {folder} is full; "
+        "free some space or set OVERLANE_CACHE_DIR to a folder on another disk"
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 import traceback
@@ -69,6 +70,7 @@ def main(argv: Sequence[str] | None = None, *, registry: CommandRegistry | None 
         argv: Arguments without the program's name; by default those of the process.
         registry: Commands to offer; by default all.
     """
+    _tolerate_narrow_output()
     registry = registry or CommandRegistry()
     parser = build_parser(registry)
     try:
@@ -113,6 +115,13 @@ def _report(error: Exception) -> int:
         "run it again with OVERLANE_DEBUG=1 to see where, and please report it",
         EXIT_FAULT,
     )
+
+
+def _tolerate_narrow_output() -> None:
+    """Let a terminal or pipe that knows only ASCII show `?` for what it cannot, not fail on a name."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _say(sentence: str, code: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from overlane.errors import OverlaneError
 
-__all__ = ["sample_folder", "sample_paths"]
+__all__ = ["sample_folder", "sample_path", "sample_paths"]
 
 _FOLDER = "sample_traces"
 _MANIFEST = "MANIFEST.json"
@@ -50,6 +50,26 @@ def sample_paths() -> list[Path]:
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise OverlaneError(
-            f"{folder / _MANIFEST} lists traces that are missing: {', '.join(missing)}; install overlane again"
+            f"{folder / _MANIFEST} lists missing traces: {', '.join(missing)}; install overlane again"
         )
     return paths
+
+
+def sample_path(name: str) -> Path:
+    """Return one bundled trace.
+
+    Args:
+        name: Its file name, with or without the suffix.
+
+    Raises:
+        OverlaneError: No bundled trace is called so; the known ones are listed.
+
+    Example:
+        >>> sample_path("torch_cudagraph").name
+        'torch_cudagraph.json.gz'
+    """
+    paths = {path.name: path for path in sample_paths()}
+    for file_name, path in paths.items():
+        if name in (file_name, file_name.split(".", 1)[0]):
+            return path
+    raise OverlaneError(f"no sample trace is called {name}; there are {', '.join(paths)}")

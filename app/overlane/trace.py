@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from overlane.tables import numbers
 from overlane_collect.schema import TABLES
 
 if TYPE_CHECKING:
@@ -59,9 +60,7 @@ class Trace:
         values = self._tables[table][column]
         if values.null_count:
             raise ValueError(f"{table}.{column} holds nulls; use table({table!r})[{column!r}]")
-        if values.num_chunks == 1:
-            return np.asarray(values.chunk(0).to_numpy(zero_copy_only=True))
-        return np.asarray(values.to_numpy())
+        return numbers(values)
 
     def view(self, name: str) -> pd.DataFrame:
         """Return a pandas view of a table, indexed by row id; text is categorical and unknown is NA."""
@@ -148,7 +147,7 @@ class Trace:
             return {}, np.zeros(0, np.int64)
         names = stored["table"].combine_chunks()
         names = names.chunk(0) if isinstance(names, pa.ChunkedArray) else names
-        indices = names.indices.to_numpy()
+        indices = numbers(names.indices)
         cuts = np.flatnonzero(np.diff(indices)) + 1
         starts = np.concatenate([[0], cuts])
         ends = np.concatenate([cuts, [len(indices)]])

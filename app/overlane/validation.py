@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlane.errors import TraceInvalidError
-from overlane.tables import empty_table
+from overlane.tables import empty_table, numbers
 from overlane.trace import Trace
 from overlane_collect.model import Header
 from overlane_collect.schema import TABLES, TableSpec, arrow_schema
@@ -102,9 +102,10 @@ def _check_times(spec: TableSpec, table: pa.Table) -> None:
                     f"table {spec.name}: column {column.name} holds {lowest}; times start at the earliest, 0"
                 )
     if "start_ns" in table.schema.names:
-        backwards = pc.fill_null(pc.less(table["end_ns"], table["start_ns"]), False)
+        backwards = pc.less(table["end_ns"], table["start_ns"])  # null where the end is unknown
         if pc.any(backwards).as_py():
-            raise TraceInvalidError(f"table {spec.name}: row {_first(backwards)} ends before it starts")
+            row = _first(pc.fill_null(backwards, False))
+            raise TraceInvalidError(f"table {spec.name}: row {row} ends before it starts")
 
 
 def _check_order(spec: TableSpec, table: pa.Table) -> None:
@@ -113,7 +114,7 @@ def _check_order(spec: TableSpec, table: pa.Table) -> None:
     falls = np.zeros(table.num_rows - 1, np.bool_)
     ties = np.ones(table.num_rows - 1, np.bool_)
     for key in spec.sort:
-        values = pc.fill_null(table[key.removeprefix("-")], np.iinfo(np.int64).max).to_numpy()
+        values = numbers(table[key.removeprefix("-")], null=np.iinfo(np.int64).max)
         before, after = (values[1:], values[:-1]) if key.startswith("-") else (values[:-1], values[1:])
         falls |= ties & (after < before)
         ties &= after == before

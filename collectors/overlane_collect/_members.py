@@ -1,8 +1,8 @@
 """One table of a trace as one Parquet file, and back.
 
 Made for size and speed at once (zstd level 1, one row group per 16 Mi rows): stamps and counting ids are
-delta coded, text and repeating numbers are dictionary coded, triples such as a kernel's grid are three
-plain columns, and columns that hold only nulls are left out.
+delta coded, text and repeating numbers are dictionary coded, triples such as a kernel's grid are text like
+`128 1 1` (lists cost several times more), and columns that hold only nulls are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ ROW_GROUP_ROWS = (
 )  # one group for nearly every trace: text dictionaries are stored once and columns decode in parallel
 MAX_ROWS = (1 << 31) - 1  # row ids travel as 32-bit numbers to the browser
 DICTIONARY_LIMIT_BYTES = 1 << 30  # the writer's own limit of 1 MiB would store long name lists twice
-TRIPLE = ("_x", "_y", "_z")
+_MAX_TRIPLES = 1 << 16  # distinct grids of any real trace are far fewer
+_AXIS_BITS = 16  # CUDA's limit for y and z; x has 31 bits
+_AXIS = (1 << _AXIS_BITS) - 1
 
 # Numbers that climb or hardly repeat: the delta code halves their size and triples the speed of the default.
 _COUNTING = frozenset(
@@ -75,14 +77,14 @@ def encode_table(name: str, table: pa.Table) -> pa.Buffer:
         column = table[spec.name]
         if column.null_count == table.num_rows:
             continue
-        for stored, values in _stored_columns(spec, column):
-            fields.append(pa.field(stored, values.type, nullable=spec.null is not None))
-            columns.append(values)
-            leaf = f"{stored}.list.element" if pa.types.is_list(values.type) else stored
-            if spec.dtype in {"int16", "int32", "int64"} and (spec.unit == "ns" or spec.name in _COUNTING):
-                delta[leaf] = "DELTA_BINARY_PACKED"
-            elif spec.dtype not in {"bool", "float64"}:
-                repeating.append(leaf)
+        values = _stored_column(spec, column)
+        fields.append(pa.field(spec.name, values.type, nullable=spec.null is not None))
+        columns.append(values)
+        leaf = f"{spec.name}.list.element" if pa.types.is_list(values.type) else spec.name
+        if spec.dtype in {"int16", "int32", "int64"} and (spec.unit == "ns" or spec.name in _COUNTING):
+            delta[leaf] = "DELTA_BINARY_PACKED"
+        elif spec.dtype not in {"bool", "float64"}:
+            repeating.append(leaf)
     sink = pa.BufferOutputStream()
     pq.write_table(
         pa.Table.from_arrays(columns, schema=pa.schema(fields)),
@@ -119,8 +121,8 @@ def decode_table(name: str, data: bytes, *, rows: int) -> pa.Table:
     try:
         metadata = pq.read_metadata(pa.py_buffer(data))
         _check_size(name, metadata, rows)
-        stored_names = {metadata.schema.column(i).name for i in range(metadata.num_columns)}
-        text = [c.name for c in spec.columns if c.dtype == "string" and c.name in stored_names]
+        paths = {metadata.schema.column(i).path for i in range(metadata.num_columns)}
+        text = [c.name for c in spec.columns if c.dtype in {"string", "list<int32>"} and c.name in paths]
         with pq.ParquetFile(pa.py_buffer(data), metadata=metadata, read_dictionary=text) as file:
             stored = file.read(use_threads=True)
         stored = stored.unify_dictionaries().combine_chunks()
@@ -128,68 +130,88 @@ def decode_table(name: str, data: bytes, *, rows: int) -> pa.Table:
         columns = [
             _contract_column(column, schema.field(column.name).type, stored, nulls) for column in spec.columns
         ]
-        known = {n for c in spec.columns for n in (c.name, *(c.name + axis for axis in TRIPLE))}
-        if set(stored.schema.names) - known:
-            raise TraceFileError(
-                f"table {name} has unknown columns {sorted(set(stored.schema.names) - known)}"
-            )
+        unknown = sorted(set(stored.schema.names) - set(schema.names))
+        if unknown:
+            raise TraceFileError(f"table {name} has unknown columns {unknown}")
         return pa.Table.from_arrays(columns, schema=schema)
-    except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise TraceFileError(f"table {name} cannot be decoded ({error})") from error
 
 
-def _stored_columns(spec: ColumnSpec, column: pa.ChunkedArray) -> list[tuple[str, Any]]:
-    """Return the Parquet columns of a contract column: itself, or three for lists of three items."""
+def _stored_column(spec: ColumnSpec, column: pa.ChunkedArray) -> Any:
+    """Return the Parquet column of a contract column: itself, or text for lists of three items."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
     if spec.dtype != "list<int32>":
-        return [(spec.name, column)]
+        return column
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
-    if (lengths["min"], lengths["max"]) != (len(TRIPLE), len(TRIPLE)) or pc.list_flatten(column).null_count:
-        return [(spec.name, column)]
-    return [
-        (spec.name + axis, values) for axis, values in zip(TRIPLE, _axes(_one_array(column)), strict=True)
-    ]
+    if (lengths["min"], lengths["max"]) != (3, 3) or pc.list_flatten(column).null_count:
+        return column
+    text = _as_text(_one_array(column))
+    return column if text is None else text
 
 
-def _axes(triples: pa.ListArray) -> list[pa.Array]:
-    """Split a list column of three items per row into three columns with the same nulls."""
+def _as_text(triples: pa.ListArray) -> Any:
+    """Return a list column of three items per row as text like `128 1 1`, or None where it does not fit."""
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
-    items = triples.flatten()  # of the known rows only
-    values = _numbers(items).reshape(-1, len(TRIPLE))
-    bitmap = None
+    values = _numbers(triples.flatten()).reshape(-1, 3)  # of the known rows only
+    if values.min() < 0 or values[:, 1:].max() > _AXIS:
+        return None
+    x, y, z = (values[:, axis].astype(np.int64) for axis in range(3))
+    keys = x << 2 * _AXIS_BITS | y << _AXIS_BITS | z
+    encoded = pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
+    if len(encoded.dictionary) > _MAX_TRIPLES:
+        return None
+    known = encoded.dictionary.to_pylist()
+    words = [f"{k >> 2 * _AXIS_BITS} {k >> _AXIS_BITS & _AXIS} {k & _AXIS}" for k in known]
+    codes, bitmap = _numbers(encoded.indices), None
     if triples.null_count:
         is_known = _is_known(triples)
         bitmap = pa.py_buffer(np.packbits(is_known, bitorder="little"))
-        spread = np.zeros((len(triples), len(TRIPLE)), np.int32)
-        spread[is_known] = values
-        values = spread
-    buffers = [pa.py_buffer(np.ascontiguousarray(values[:, axis])) for axis in range(len(TRIPLE))]
-    return [pa.Array.from_buffers(items.type, len(triples), [bitmap, b], triples.null_count) for b in buffers]
+        spread = np.zeros(len(triples), np.int32)
+        spread[is_known] = codes
+        codes = spread
+    buffers = [bitmap, pa.py_buffer(codes)]
+    indices = pa.Array.from_buffers(pa.int32(), len(triples), buffers, triples.null_count)
+    return pa.DictionaryArray.from_arrays(indices, _text_array(words))
 
 
-def _triples(axes: list[pa.ChunkedArray], dtype: pa.DataType) -> pa.Array:
-    """Join three columns into a list column; the inverse of `_axes`."""
+def _from_text(text: pa.ChunkedArray, dtype: pa.DataType) -> pa.Array:
+    """Return the list column that `_as_text` was given.
+
+    Raises:
+        ValueError: A text is not three whole numbers.
+        OverflowError: A number is larger than 32 bits.
+    """
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
-    columns = [_one_array(axis.cast(dtype.value_type)) for axis in axes]
-    rows, nulls = len(columns[0]), columns[0].null_count
-    if any(c.null_count != nulls for c in columns):
-        raise ValueError("the axes of a triple differ in their nulls")
-    is_known = _is_known(columns[0])
-    values = np.stack([_numbers(c) for c in columns], axis=1)
+    column = _one_array(text)
+    words = [[int(number) for number in word.split()] for word in column.dictionary.to_pylist()]
+    if any(len(word) != 3 for word in words):
+        raise ValueError("a triple has not three numbers")
+    rows, nulls, is_known = len(column), column.null_count, _is_known(column)
+    kept = np.array(words, np.int32).reshape(-1, 3)[_numbers(column.indices)[is_known]].reshape(-1)
     offsets = np.zeros(rows + 1, np.int32)
-    np.cumsum(is_known * np.int32(len(TRIPLE)), out=offsets[1:])
-    kept = values[is_known].reshape(-1) if nulls else values.reshape(-1)
+    np.cumsum(is_known * np.int32(3), out=offsets[1:])
     items = pa.Array.from_buffers(dtype.value_type, len(kept), [None, pa.py_buffer(kept)])
     bitmap = pa.py_buffer(np.packbits(is_known, bitorder="little")) if nulls else None
     return pa.Array.from_buffers(dtype, rows, [bitmap, pa.py_buffer(offsets)], nulls, 0, [items])
 
 
-# The next three work on Arrow's buffers: to_numpy() and pa.array() import pandas where it is installed.
+# The last four work on Arrow's buffers: to_numpy() and pa.array() import pandas where it is installed.
+
+
+def _text_array(words: list[str]) -> pa.Array:
+    """Return ASCII words as an Arrow array."""
+    import numpy as np  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415
+
+    offsets = np.cumsum([0, *(len(word) for word in words)], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer("".join(words).encode())]
+    return pa.Array.from_buffers(pa.string(), len(words), buffers)
 
 
 def _one_array(column: pa.ChunkedArray) -> Any:
@@ -220,15 +242,17 @@ def _is_known(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def _contract_column(spec: ColumnSpec, dtype: pa.DataType, stored: pa.Table, nulls: _NullColumns) -> Any:
-    """Return one contract column from the Parquet columns that `_stored_columns` made of it."""
-    if spec.name in stored.schema.names:
-        values = stored[spec.name]
-        return values if values.type == dtype else values.cast(dtype)
-    if spec.name + TRIPLE[0] in stored.schema.names:
-        return _triples([stored[spec.name + axis] for axis in TRIPLE], dtype)
-    if spec.null is None:
-        raise TraceFileError(f"column {spec.name} is missing")
-    return nulls.column(dtype)
+    """Return one contract column from the Parquet column that `_stored_column` made of it."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    if spec.name not in stored.schema.names:
+        if spec.null is None:
+            raise TraceFileError(f"column {spec.name} is missing")
+        return nulls.column(dtype)
+    values = stored[spec.name]
+    if spec.dtype == "list<int32>" and pa.types.is_dictionary(values.type):
+        return _from_text(values, dtype)
+    return values if values.type == dtype else values.cast(dtype)
 
 
 class _NullColumns:
@@ -259,7 +283,7 @@ def _check_size(name: str, metadata: Any, rows: int) -> None:
     """Refuse a table whose decoded columns would not fit into this machine's memory, before decoding any."""
     if metadata.num_rows != rows or rows > MAX_ROWS:
         raise TraceFileError(f"table {name} holds {metadata.num_rows} rows where {rows} are announced")
-    if metadata.num_columns > len(TABLES[name].columns) * len(TRIPLE):
+    if metadata.num_columns > len(TABLES[name].columns):
         raise TraceFileError(f"table {name} has {metadata.num_columns} columns, more than the contract has")
     needed = rows * sum(_WIDTH_BYTES[c.dtype] for c in TABLES[name].columns)
     for group in range(metadata.num_row_groups):

@@ -10,6 +10,7 @@ of the two, and a flipped one is found.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -59,12 +60,17 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     nothing is left and an older file called `path` is untouched.
 
     Args:
-        path: Final name, replaced when it exists.
+        path: Final name; a file of that name is replaced.
+
+    Raises:
+        OSError: The disk is full or not writable, or `path` is no file.
 
     Example:
         >>> with replacing(Path("/tmp/example.txt")) as file:
         ...     _ = file.write(b"whole")
     """
+    if path.exists() and not path.is_file():
+        raise FileExistsError(errno.EEXIST, "it is a folder, device or pipe", str(path))
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:

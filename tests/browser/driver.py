@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -61,6 +62,17 @@ class Dashboard:
     @property
     def theme(self) -> str:
         return self.page.evaluate("document.documentElement.dataset.mantineColorScheme")
+
+    def wait_until(self, is_so: Callable[[], object], what: str) -> None:
+        """Ask again until something is so.
+
+        Playwright's own wait for a condition evaluates text, which the page's security policy refuses.
+        """
+        for _ in range(100):
+            if is_so():
+                return
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"not within 10 s: {what}")
 
     @property
     def details(self) -> Locator:

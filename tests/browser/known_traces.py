@@ -8,8 +8,10 @@
     stream 13 (H2D)      Memcpy HtoD [400, 700)
     stream 20 (D2H)      Memcpy DtoH [3500, 4000)
 
-So compute is busy 490 + 300 + 10 + 0.005 + 799, H2D 300, D2H 500; compute and H2D overlap in [400, 500) and
-[600, 700), compute and D2H in [3500, 3999). The window of the device is [10, 4000).
+So compute is busy 490 + 300 + 10 + 0.005 + 799, H2D 300, D2H 500. Compute and H2D overlap in [400, 500)
+and [600, 700), compute and D2H in [3500, 3999). Copies without compute are [500, 600) and [3999, 4000). The
+device is busy in [10, 900), for 10.005 in the burst and the lone kernel, and in [3200, 4000): 1700.005 of its
+window [10, 4000), so idle for 2289.995.
 """
 
 from __future__ import annotations
@@ -26,15 +28,6 @@ from overlane_collect.writer import write_trace
 US = 1_000
 MS = 1_000_000
 SPAN_NS = 4_000 * MS
-
-COMPUTE_BUSY_NS = 1_599_005_000
-H2D_BUSY_NS = 300_000_000
-D2H_BUSY_NS = 500_000_000
-COMPUTE_H2D_OVERLAP_NS = 200_000_000
-COMPUTE_D2H_OVERLAP_NS = 499_000_000
-EXPOSED_COPY_NS = 101_000_000  # H2D [500, 600) and D2H [3999, 4000)
-DEVICE_BUSY_NS = 1_700_005_000
-DEVICE_IDLE_NS = 2_289_995_000  # of the window of 3990 ms
 
 TINY_COUNT = 1_000
 TINY_FIRST_NS, TINY_STEP_NS, TINY_LENGTH_NS = 1_000 * MS, 40 * US, 10 * US

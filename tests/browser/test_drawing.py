@@ -31,7 +31,9 @@ def check_lane(timeline, lane_id, rows, category, view, *, theme="light"):
     columns = pixels.shape[1]
     share = cover(start, end, t0, t1, columns)
     shown = is_category(pixels, category, theme)
-    full = ~spread(share < 0.999, NEAR + 3)  # three more for round corners and the pixel between touching slices
+    full = ~spread(
+        share < 0.999, NEAR + 3
+    )  # three more for round corners and the pixel between touching slices
     empty = ~spread(share > 0, NEAR)
     inner = slice(NEAR, columns - NEAR)
     full, empty = full[inner], empty[inner]
@@ -149,6 +151,30 @@ def test_h200_training_trace_equals_its_tables(dashboard, traces, share):
     assert not (expected & ~spread(drawn, NEAR)).any(), "a column with work shows nothing"
     assert not (drawn & ~spread(all_work, NEAR)).any(), "something is drawn where the tables hold nothing"
     assert expected.sum() > 20
+
+
+@pytest.mark.parametrize("share", [1.0, 0.3, 0.1])
+def test_h200_training_trace_is_as_high_as_it_is_busy(dashboard, traces, share):
+    # Zoomed out, a column's height is the share of its time in which the stream was busy, at least 15 %.
+    trace = open_trace(traces / "h200.json.gz")
+    width = int(trace.span_ns * share)
+    t0 = 0 if share == 1.0 else trace.span_ns // 2
+    timeline = dashboard.open_timeline("h200", t0=t0, t1=t0 + width)
+    lane = timeline.lanes[timeline.lane_of_stream(7)]
+    pixels = lane_pixels(timeline.screenshot(), timeline.plot_box, lane)
+    is_work = np.any(
+        [is_category(pixels, name) for name in ("compute", "copy_d2d", "copy_d2h", "memset")], axis=0
+    )
+    drawn = is_work.sum(axis=0) / pixels.shape[0]
+    busy = cover(*merged(*stream_rows(trace, 7)), t0, t0 + width, pixels.shape[1])
+    expected = np.where(busy > 0, np.maximum(busy, 0.15), 0)
+    # Over 41 columns: what one column has too much its neighbour lacks, as bins lie on their own grid.
+    window = np.ones(41) / 41
+    drawn, expected = (np.convolve(values, window, "valid") for values in (drawn, expected))
+    assert np.abs(drawn - expected).max() < 0.25
+    assert abs((drawn - expected).mean()) < 0.1
+    assert np.corrcoef(drawn, expected)[0, 1] > 0.95
+    assert expected.max() - expected.min() > 0.3  # busy and idle stretches are both in view
 
 
 def merged(start, end):

@@ -105,27 +105,51 @@ def cache(tmp_path_factory):
     return TraceCache(tmp_path_factory.mktemp("cache"))
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """Named traces and a library beside a file that lies outside it."""
-    library = tmp_path / "library"
+def write_folder(folder):
+    """Write named traces and a library beside a file that lies outside it."""
+    library = folder / "library"
     library.mkdir()
-    write_small(tmp_path / "small.overlane")
-    write_host_only(tmp_path / "host.overlane")
-    (tmp_path / "broken.overlane").write_bytes(b"PK\x03\x04 cut")
+    write_small(folder / "small.overlane")
+    write_host_only(folder / "host.overlane")
+    (folder / "broken.overlane").write_bytes(b"PK\x03\x04 cut")
     write_small(library / "second.overlane", producer="another test")
-    (library / "link.overlane").symlink_to(tmp_path / "small.overlane")
-    return tmp_path
+    (library / "link.overlane").symlink_to(folder / "small.overlane")
+    return folder
 
 
-@pytest.fixture
-def store(folder, cache):
-    """A store with two good traces, a bad one and a library; all named ones are settled."""
+def open_store(folder, cache):
+    """Return a store with two good traces, a bad one and a library, once all named ones are settled."""
     paths = [folder / "small.overlane", folder / "broken.overlane", folder / "host.overlane"]
     store = TraceStore(paths, library=folder / "library", cache=cache)
     for listing in store.listings():
         if listing.is_named:
             settle(store, listing.trace_id)
+    return store
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory):
+    """Traces that no test changes, so that they are indexed once."""
+    return write_folder(tmp_path_factory.mktemp("traces"))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Traces of one test's own, to be changed."""
+    return write_folder(tmp_path)
+
+
+@pytest.fixture
+def store(shared_folder, cache):
+    store = open_store(shared_folder, cache)
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def own_store(folder, cache):
+    """A store over the test's own folder."""
+    store = open_store(folder, cache)
     yield store
     store.close()
 
@@ -155,14 +179,21 @@ class Callbacks:
         self.client = client
         self.known = client.get("/_dash-dependencies").json
 
-    def call(self, output, **values):
-        """Call the callback that has this output; `values` are `id_prop` with dashes as underscores.
+    def call(self, output, *, first=None, **values):
+        """Call the callback that has this output; `values` are `id__prop` with dashes as underscores.
+
+        Args:
+            first: Element of the first input, where several callbacks have the output.
 
         Returns:
             The answer's properties by `id.prop`, unchanged ones left out.
         """
         (found,) = [
-            x for x in self.known if output in outputs_of(x["output"]) and not x.get("clientside_function")
+            x
+            for x in self.known
+            if output in outputs_of(x["output"])
+            and not x.get("clientside_function")
+            and (x["inputs"][0]["id"] == first if first else f"{output}@" not in x["output"])
         ]
 
         def fill(parts):

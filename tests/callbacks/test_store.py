@@ -22,8 +22,8 @@ def test_one_bad_file_hides_no_other(store):
     assert store.opened("small").trace.span_ns == 7000
 
 
-def test_the_first_trace_is_the_first_that_can_be_read(folder, cache):
-    store = TraceStore([folder / "broken.overlane", folder / "small.overlane"], cache=cache)
+def test_the_first_trace_is_the_first_that_can_be_read(shared_folder, cache):
+    store = TraceStore([shared_folder / "broken.overlane", shared_folder / "small.overlane"], cache=cache)
     settle(store, "broken")
     store.close()
     assert store.first().trace_id == "small"
@@ -60,23 +60,23 @@ def test_nothing_outside_the_library_is_opened_by_name(store, text):
     assert states(store) == before
 
 
-def test_files_inside_are_opened_by_name_whatever_their_suffix(store, folder):
+def test_files_inside_are_opened_by_name_whatever_their_suffix(own_store, folder):
     write_small(folder / "library" / "odd.bin")
-    assert store.add_by_name("odd.bin").name == "odd.bin"
-    assert settle(store, "odd-bin").state == "ready"
-    assert store.add_by_name("second.overlane").trace_id == "second"
-    assert store.add_by_name("small").trace_id == "small", "named traces are found by their name too"
+    assert own_store.add_by_name("odd.bin").name == "odd.bin"
+    assert settle(own_store, "odd-bin").state == "ready"
+    assert own_store.add_by_name("second.overlane").trace_id == "second"
+    assert own_store.add_by_name("small").trace_id == "small", "named traces are found by their name too"
 
 
-def test_new_files_are_found_and_gone_ones_forgotten(store, folder):
+def test_new_files_are_found_and_gone_ones_forgotten(own_store, folder):
     inner = folder / "library" / "runs"
     inner.mkdir()
     write_small(inner / "small.overlane")
-    store.rescan()
-    assert [x.name for x in store.listings() if not x.is_named] == ["runs/small", "second"]
+    own_store.rescan()
+    assert [x.name for x in own_store.listings() if not x.is_named] == ["runs/small", "second"]
     (inner / "small.overlane").unlink()
-    store.rescan()
-    assert [x.name for x in store.listings() if not x.is_named] == ["second"]
+    own_store.rescan()
+    assert [x.name for x in own_store.listings() if not x.is_named] == ["second"]
 
 
 def test_ids_are_short_and_unique(folder, cache):
@@ -96,10 +96,10 @@ def test_the_same_file_is_listed_once(folder, cache):
     assert len(store.listings()) == 1
 
 
-def test_a_repaired_file_is_read_again_on_request(store, folder):
+def test_a_repaired_file_is_read_again_on_request(own_store, folder):
     write_small(folder / "broken.overlane")
-    assert settle(store, "broken").state == "ready"
-    assert store.listing("broken").reason == ""
+    assert settle(own_store, "broken").state == "ready"
+    assert own_store.listing("broken").reason == ""
 
 
 def test_unknown_ids_are_refused(store):

@@ -37,8 +37,9 @@ def test_is_read_right(fault, tmp_path):
     assert trace.table("ops").num_rows == fault.outcome.ops
     assert sum(trace.header.dropped.values()) == fault.outcome.dropped
     assert_accounted(trace, truth)
-    assert_times(trace, truth, names=fault.clean is None)
-    assert_figures(trace, truth)
+    if fault.outcome.figures_hold:
+        assert_times(trace, truth, names=fault.clean is None)
+        assert_figures(trace, truth)
     if fault.outcome.also is not None:
         fault.outcome.also(trace)
 
@@ -102,25 +103,38 @@ def run_info(path: Path, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
 
 
+AS_ANOTHER_USER = """
+import os, sys
+from overlane.cli import main
+readable, secret, user = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if main(["info", readable]):  # imports what the command needs, which the other user may not be able to
+    sys.exit("the readable file could not be read")
+sys.stdout.flush()
+if user:
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+print("-- secret --", flush=True)
+sys.exit(main(["info", secret]))
+"""
+
+
 def test_without_permission(tmp_path):
-    """Another user asks, since root may read everything."""
-    path = tmp_path / "secret.json"
-    path.write_text(PLAIN)
-    path.chmod(0)
-    if os.geteuid() == 0:
+    """Another user asks when we are root, since root may read everything."""
+    readable, secret = tmp_path / "readable.json", tmp_path / "secret.json"
+    for path in (readable, secret):
+        path.write_text(PLAIN)
+    secret.chmod(0)
+    if os.geteuid() == 0:  # the folders of the session are root's alone
         for folder in (tmp_path, *tmp_path.parents):
             if folder.stat().st_uid == 0 and folder != Path("/"):
                 folder.chmod(folder.stat().st_mode | 0o055)
-    # The other user has no home: neither the cache nor bytecode may be written there.
-    environment = os.environ | {"HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["OVERLANE_CACHE_DIR"] = "/nonexistent/cache"
-    options = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-    result = run_info(path, env=environment, cwd="/", **options)
-    if os.geteuid() == 0 and "overlane" not in result.stderr:
-        pytest.skip(f"another user cannot run {sys.executable} here: {result.stderr[-200:]}")
+    user = NOBODY if os.geteuid() == 0 else 0
+    command = [sys.executable, "-c", AS_ANOTHER_USER, str(readable), str(secret), str(user)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 2, result.stderr
-    assert result.stdout == ""
-    assert_sentence(result.stderr, path, ("permission", "may not", "not permitted"))
+    assert result.stdout.endswith("-- secret --\n")
+    assert_sentence(result.stderr, secret, ("permission", "may not be read"))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,23 @@ def _names(*expected: str) -> Callable[[Any], None]:
     return check
 
 
+def _failed(check_name: str) -> Callable[[Any], None]:
+    def check(trace: Any) -> None:
+        (found,) = (item for item in trace.header.integrity if item.check == check_name)
+        assert (found.status, found.count) == ("failed", 1)
+        assert trace.table("ops")["end_ns"].null_count == 1
+
+    return check
+
+
+def _counters(trace: Any) -> None:
+    samples = trace.table("counters")
+    assert sorted(samples["at_ns"].to_pylist()) == [1000, 1000, 2000, 2000]
+    assert sorted(samples["value"].to_pylist()) == [1, 1, 2.5, 2.5]
+    assert len(set(samples["track"].to_pylist())) == 2
+    assert trace.table("instants")["scope"].to_pylist() == ["thread", "process", "global"]
+
+
 def _rank(expected: int | None) -> Callable[[Any], None]:
     def check(trace: Any) -> None:
         assert trace.ranks == (expected,)
@@ -122,7 +139,10 @@ def _shapes() -> list[Fault]:
                 }
             ),
             Readable({0: 3_500}, 2, also=_stream_ids(7, 9)),
-            clean=document(kernel(f"{epoch}234.567", "2.5"), kernel(f"{epoch}236.067", "2", stream=9)),
+            clean=document(
+                kernel(f"{epoch}234.567", "2.5", correlation=5),
+                kernel(f"{epoch}236.067", "2", stream=9, correlation=6),
+            ),
         ),
         _valid(
             "unset lanes",
@@ -182,9 +202,9 @@ def _shapes() -> list[Fault]:
         _valid("only a zero-length kernel", document(kernel(5, 0)), Readable({0: 0}, 1)),
         _valid(
             "negative duration",
-            document(kernel(10, 5), kernel(100, -5), kernel(20, 5)),
-            Readable({0: 10_000}, 2, dropped=1),
-            clean=document(kernel(10, 5), {}, kernel(20, 5)),
+            document(kernel(10, 5), kernel(12, -5), kernel(20, 5)),
+            Readable({0: 10_000}, 3, figures_hold=False, also=_failed("impossible_durations")),
+            clean=document(kernel(10, 5), kernel(12, 0), kernel(20, 5)),
         ),
         _valid(
             "giant slice over 500 others",
@@ -237,6 +257,18 @@ def _shapes() -> list[Fault]:
                 1,
                 also=lambda trace: _equal(trace.table("ranges")["track"].to_pylist(), ["profiler"]),
             ),
+        ),
+        _valid(
+            "counters and instants of all scopes",
+            document(
+                kernel(10, 5),
+                *(
+                    {"ph": "C", "name": "memory", "pid": 50, "ts": t, "args": {"a": 1, "b": 2.5}}
+                    for t in (11, 12)
+                ),
+                *({"ph": "i", "s": s, "name": f"at {s}", "pid": 50, "tid": 50, "ts": 13} for s in "tpg"),
+            ),
+            Readable({0: 5_000}, 1, also=_counters),
         ),
         _valid(
             "devices beyond the list",
@@ -306,7 +338,7 @@ def _shapes() -> list[Fault]:
         ),
         _valid(
             "deep arguments",
-            document(kernel(10, 5, args={"deep": Raw("[" * 300 + "]" * 300)})),
+            document(kernel(10, 5, args={"deep": Raw("[" * 50 + "]" * 50)})),
             Readable({0: 5_000}, 1),
         ),
         _valid(
@@ -381,7 +413,7 @@ def _unreadable() -> list[Fault]:
     long = document(*(kernel(10 * i, 5) for i in range(5000))).encode()
     return [
         Fault("empty", b"", Refused(("empty",))),
-        Fault("empty gzip", gzip.compress(b""), Refused(("empty",)), ".json.gz"),
+        Fault("empty gzip", gzip.compress(b""), Refused(("empty", "without content")), ".json.gz"),
         Fault(
             "cut inside the last string",
             plain[: plain.rindex(b"Memcpy") + 3],

@@ -41,13 +41,17 @@ _END = object()
 
 COPY_ENGINES = ("copy_h2d", "copy_d2h", "copy_d2d", "copy_p2p")
 
+UNSET = (None, -1, 4294967295)
+"""What files write for an id that is not known; the contract has null for it."""
+
 # Category as the file writes it (old files use capitals) -> table of the trace contract.
 TABLE_OF_CATEGORY = {
     "kernel": "ops", "gpu_memcpy": "ops", "gpu_memset": "ops", "mtia_ccp_events": "ops",
     "Kernel": "ops", "Memcpy": "ops", "Memset": "ops",
     "cuda_runtime": "api_calls", "cuda_driver": "api_calls", "mtia_runtime": "api_calls",
     "Runtime": "api_calls",
-    "cuda_sync": "syncs", "overhead": "overheads",
+    "cuda_sync": "syncs",
+    "cuda_event": "event_records", "overhead": "overheads",
 }  # fmt: skip
 # Everything else that has a duration is a range: operators, annotations, their projections, Python, spans.
 
@@ -274,12 +278,13 @@ def _operation(start: int, end: int, event: Mapping[str, Any]) -> Op:
     pid = event.get("pid")
     # A device row's process is its device; rows of other accelerators say it nowhere else.
     device = args.get("device", pid if isinstance(pid, int) else None)
-    stream = args.get("stream")
-    return Op(
-        start, end, None if device is None else int(device), None if stream is None else int(stream),
-        _engine(event["cat"].lower().removeprefix("gpu_"), event["name"]), event["name"],
-        args.get("correlation"),
-    )  # fmt: skip
+    engine = _engine(event["cat"].lower().removeprefix("gpu_"), event["name"])
+    correlation = args.get("correlation")
+    return Op(start, end, _known(device), _known(args.get("stream")), engine, event["name"], correlation)
+
+
+def _known(number: Any) -> int | None:
+    return None if number in UNSET else int(number)
 
 
 def _engine(category: str, name: str) -> str | None:

@@ -75,6 +75,28 @@ def test_what_was_written_comes_back_equal(file):
         table.validate(full=True)
 
 
+@pytest.mark.parametrize(
+    "grids",
+    [
+        [[2**31 - 1, 65_535, 65_535], None, [1, 1, 1]],  # CUDA's limits
+        [[1, 65_536, 1], [1, 2, 3]],  # beyond them: kept as lists
+        [[-1, 0, 0]],
+        [[1, 2, 3], [4, 5, None]],
+        [[1, 2], [1, 2, 3], []],
+        [[i, 0, 0] for i in range(70_000)],  # too many for a dictionary
+    ],
+)
+def test_triples_of_any_kind_come_back(tmp_path, grids):
+    count = len(grids)
+    columns = {"kind": ["kernel"] * count, "name": ["k"] * count, "start_ns": range(count), "grid": grids}
+    table = table_from_columns("ops", columns)
+    for part in (table, table.slice(count // 2)):
+        writer.write_trace(tmp_path / "t.overlane", HEADER, {"ops": part})
+        _, tables = writer.read_members(tmp_path / "t.overlane")
+        assert tables["ops"]["grid"].to_pylist() == part["grid"].to_pylist()
+        tables["ops"].validate(full=True)
+
+
 @pytest.mark.parametrize("name", list(TABLES))
 def test_every_table_keeps_every_type_and_null(tmp_path, name):
     samples = {
@@ -128,7 +150,7 @@ def test_any_zip_and_parquet_tool_can_open_it(file):
         assert meta["tables"]["ops"]["rows"] == 4
         stored = pq.read_table(pa.BufferReader(archive.read("ops.parquet")))
         assert stored["name"].to_pylist() == ["a<1>", "copy", "", "a<1>"]
-        assert stored["grid_x"].to_pylist() == [1, None, None, 4]
+        assert stored["grid"].to_pylist() == ["1 2 3", None, None, "4 5 6"]
 
 
 def test_equal_traces_give_equal_files(file, tmp_path):
@@ -213,6 +235,9 @@ def hostile_meta(data, **entry):
     }
 
 
+NEEDED = {"kind": ["kernel"] * 4, "name": ["k"] * 4, "start_ns": [0] * 4}
+
+
 def parquet(table):
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
@@ -227,6 +252,9 @@ def parquet(table):
         (parquet(pa.table({"name": ["a"] * 4})), {}, "missing"),
         (parquet(pa.table({"evil": [1] * 4})), {}, "missing|unknown"),
         (parquet(pa.table({f"c{i}": [1] * 4 for i in range(200)})), {}, "more than the contract"),
+        (parquet(pa.table({"grid": ["1 2"] * 4, **NEEDED})), {}, "cannot be decoded"),
+        (parquet(pa.table({"grid": ["1 2 x"] * 4, **NEEDED})), {}, "cannot be decoded"),
+        (parquet(pa.table({"grid": [f"1 2 {2**40}"] * 4, **NEEDED})), {}, "cannot be decoded"),
         (parquet(pa.table({"x": [1] * 4})), {"rows": 2**62}, "announced"),
         (parquet(pa.table({"x": [1] * 4})), {"bytes": 2**62}, "cut or damaged"),
         (parquet(pa.table({"x": [1] * 4})), {"bytes": -1}, "cut or damaged"),
@@ -293,9 +321,18 @@ def test_a_full_disk_leaves_nothing_and_keeps_the_old_file(file, monkeypatch):
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_a_full_disk_of_the_system_is_one_sentence():
+def test_a_place_that_is_no_folder_is_one_sentence():
     with pytest.raises(TraceFileError, match="could not be written"):
         writer.write_trace("/dev/full/t.overlane", HEADER, small_tables())
+
+
+def test_nothing_but_files_is_replaced(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("folder", "pipe"):
+        with pytest.raises(TraceFileError, match="could not be written: it is a folder, device or pipe"):
+            writer.write_trace(tmp_path / name, HEADER, {})
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "pipe"]
 
 
 def test_the_file_takes_the_usual_permissions(file):

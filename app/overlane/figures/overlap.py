@@ -49,8 +49,11 @@ def busy_bars(busy_ns: Mapping[str | None, int], window_ns: int, *, theme: Theme
     )
     figure.update_layout(template=template(theme), height=_ROW_PX * len(engines) + 44, bargap=0.35)
     # Text stands behind the bars, so the axis leaves room for it after 100 %.
-    figure.update_xaxes(range=[0, 136], tickvals=[0, 25, 50, 75, 100], ticksuffix=" %", fixedrange=True)
-    figure.update_yaxes(fixedrange=True, showgrid=False)
+    ticks = [0, 25, 50, 75, 100]
+    figure.update_xaxes(
+        range=[0, 136], tickvals=ticks, ticktext=[f"{tick} %" for tick in ticks], fixedrange=True
+    )
+    figure.update_yaxes(fixedrange=True, showgrid=False, ticklabelstandoff=8)
     return figure
 
 
@@ -102,8 +105,8 @@ def overlap_heatmap(
                 font={"size": 12, "color": "#ffffff"} if is_strong and theme == "light" else {"size": 12},
             )
     figure.update_layout(template=template(theme), height=max(52 * len(engines) + 40, 150))
-    figure.update_xaxes(side="top", fixedrange=True, showgrid=False)
-    figure.update_yaxes(autorange="reversed", fixedrange=True, showgrid=False)
+    figure.update_xaxes(side="top", fixedrange=True, showgrid=False, ticks="")
+    figure.update_yaxes(autorange="reversed", fixedrange=True, showgrid=False, ticks="", ticklabelstandoff=8)
     return figure
 
 

@@ -5,7 +5,16 @@ Numbers stay integers in nanoseconds and bytes everywhere else; only figures and
 
 from __future__ import annotations
 
-__all__ = ["exact_ns", "format_bytes", "format_count", "format_fraction", "format_ns", "format_rate"]
+__all__ = [
+    "exact_ns",
+    "format_bytes",
+    "format_count",
+    "format_fraction",
+    "format_ns",
+    "format_rate",
+    "format_stamp",
+    "format_stamps",
+]
 
 _NS_UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 _BYTE_UNITS = ((1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB"), (1 << 40, "TiB"))
@@ -50,6 +59,42 @@ def format_ns(ns: int | None) -> str:
         if ns / factor < 999.95:
             return f"{_four_digits(ns / factor)} {unit}"
     return f"{_four_digits(ns / 1_000_000_000)} s"
+
+
+def format_stamp(ns: int | None, *, resolution_ns: int = 1) -> str:
+    """Write a moment with as many decimals as tell it apart from its neighbours.
+
+    Args:
+        ns: Nanoseconds from the trace's origin; None is "unknown".
+        resolution_ns: Difference that must stay visible.
+
+    Example:
+        >>> format_stamp(41_559_284), format_stamp(41_559_284, resolution_ns=1_000), format_stamp(850)
+        ('41.559284 ms', '41.559 ms', '850 ns')
+    """
+    if ns is None:
+        return "unknown"
+    if abs(ns) < 1_000:
+        return f"{ns} ns" if ns else "0"
+    factor, unit = next(((f, u) for f, u in reversed(_NS_UNITS) if abs(ns) >= f), _NS_UNITS[0])
+    decimals = len(str(factor)) - 1
+    while decimals > 0 and factor // 10 ** (decimals - 1) <= resolution_ns:
+        decimals -= 1
+    whole, rest = divmod(abs(ns), factor)
+    digits = f"{rest:0{len(str(factor)) - 1}d}"[:decimals]
+    sign = "-" if ns < 0 else ""
+    return f"{sign}{whole}.{digits} {unit}" if digits else f"{sign}{whole} {unit}"
+
+
+def format_stamps(start_ns: int, end_ns: int) -> str:
+    """Write start and end of an interval so that a hundredth of it stays visible.
+
+    Example:
+        >>> format_stamps(41_559_284, 41_564_660)
+        '41.55928 ms → 41.56466 ms'
+    """
+    resolution = max((end_ns - start_ns) // 100, 1)
+    return " → ".join(format_stamp(ns, resolution_ns=resolution) for ns in (start_ns, end_ns))
 
 
 def exact_ns(ns: int | None) -> str:

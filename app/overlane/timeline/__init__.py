@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from overlane.timeline.tile import Tile, encode_tile
     from overlane.timeline.timeline import Timeline
     from overlane.timeline.version import INDEX_VERSION
+    from overlane.timeline.warm import warm_up
 
-__all__ = ["CATEGORIES", "INDEX_VERSION", "Tile", "Timeline", "encode_tile"]
+__all__ = ["CATEGORIES", "INDEX_VERSION", "Tile", "Timeline", "encode_tile", "warm_up"]
 
 _HOMES = {
     "CATEGORIES": "categories",
@@ -21,6 +22,7 @@ _HOMES = {
     "Tile": "tile",
     "Timeline": "timeline",
     "encode_tile": "tile",
+    "warm_up": "warm",
 }
 
 

@@ -55,6 +55,18 @@ class Layer:
     weight: Array | None = None
     height: Array | None = None
 
+    def __post_init__(self) -> None:
+        # Numba compiles anew for every mix of read-only and writable arrays; Arrow's are read-only.
+        for name in ("start", "end", "category", "row"):
+            setattr(self, name, read_only(getattr(self, name)))
+
+
+def read_only(values: Array) -> Array:
+    """Return a view that cannot be written through."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
+
 
 @dataclass(frozen=True)
 class Placement:
@@ -113,15 +125,20 @@ def _tie_order(start: Array, end: Array) -> Array:
 
 
 def _place(layers: Sequence[Layer], lanes: int) -> tuple[list[_Placed], Array, int]:
-    """Assign sublanes in every layer; returns the layers, slices per (lane, sublane) and the limit of sublanes."""
-    # With more lanes than half of the numbers, every lane is one row of union runs: there is no room for a second.
+    """Assign sublanes; returns the layers, slices per (lane, sublane) and the limit of sublanes."""
+    # With more lanes than half of the numbers, every lane is one row of union runs: there is no room for a
+    # second.
     limit = min(MAX_SUBLANES, MAX_WIRE_LANES // max(lanes, 1) - 1)
     counts = np.zeros((lanes, limit + 1), np.int64)
+    ends = np.zeros((lanes, limit), np.int64)
+    used = np.zeros(lanes, np.int64)
     placed = []
     for layer in layers:
         order = _tie_order(layer.start, layer.end)
         sub = np.zeros(len(layer.start), np.uint16)
-        longs = kernels.assign_sublanes(layer.lane, layer.start, layer.end, order, sub, counts)
+        longs = kernels.assign_sublanes(
+            read_only(layer.lane), layer.start, layer.end, order, sub, counts, ends, used
+        )
         placed.append(_Placed(layer, order, sub, longs))
     return placed, counts, limit
 
@@ -143,7 +160,7 @@ def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
         by_lane = np.argsort(runs.lane, kind="stable")
         until = np.cumsum(runs.weight[by_lane])
         runs.weight[by_lane] = total[until] - total[until - runs.weight[by_lane]]
-    runs.row = layer.row[rows[runs.row]] if len(layer.row) else rows[runs.row]
+    runs.row = read_only(layer.row[rows[runs.row]] if len(layer.row) else rows[runs.row])
     if layer.height is not None:
         runs.height = np.full(len(runs.row), 255, np.uint8)
     return runs
@@ -161,7 +178,9 @@ def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int
     """
     size = len(key)
     out = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64, np.int64, np.uint8)]
-    n = kernels.union_runs(key, start, end, category, keys, *out)
+    state = np.zeros((keys, kernels.STATE), np.int64)
+    arguments = [*map(read_only, (key, start, end, category)), state, *out]
+    n = kernels.union_runs(*arguments)
     lane, run_start, run_end, row, count, kind = (array[:n].copy() for array in out)
     return Layer(lane, run_start, run_end, kind, row, count)
 
@@ -190,7 +209,8 @@ def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
     """
     if lanes > MAX_WIRE_LANES:
         raise TraceUnreadableError(
-            f"the trace has {lanes} tracks, the timeline can number {MAX_WIRE_LANES}; cut the recording to fewer streams or threads"
+            f"the trace has {lanes} tracks, the timeline can number {MAX_WIRE_LANES}; "
+            "cut the recording to fewer streams or threads"
         )
     placed, counts, limit = _place(layers, lanes)
     merged = [(_merged(item, limit, lanes), item) for item in placed]
@@ -248,8 +268,8 @@ class _Writer:
         """Write one layer; rows on sublane `merged` are left out."""
         before = self.cursor.copy()
         self.longs = kernels.scatter(
-            layer.lane, sub, layer.start, layer.end, layer.category, layer.row, order, first, self.cursor, self.slices,
-            self.present, self.longs, merged,
+            read_only(layer.lane), sub, layer.start, layer.end, layer.category, layer.row, order, first,
+            self.cursor, self.slices, self.present, self.longs, merged,
         )  # fmt: skip
         for values, target in ((layer.weight, self.weight_of), (layer.height, self.height_of)):
             if values is None:

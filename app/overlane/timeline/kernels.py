@@ -1,11 +1,18 @@
 """The compiled loops of the timeline index: sublanes, scatter, summaries, viewport query.
 
-Every lane holds slices that do not overlap, sorted by start, so starts and ends both rise. Over the slices of a lane
-lies a binary tree by rank: a leaf summarizes `LEAF` consecutive slices, a node its two children; only full nodes exist.
-A node is `HEAD + width` int64 words: start of its first slice, end of its last, duration and row of its longest, then
-busy nanoseconds per category of the lane. A query walks the tree from left to right and takes the largest nodes that
-are narrower than a pixel, so its cost follows the pixels and not the slices, however bursty the lane is.
+Every lane holds slices that do not overlap, sorted by start, so starts and ends both rise. Over the slices
+of a lane lies a binary tree by rank: a leaf summarizes `LEAF` consecutive slices, a node its two children;
+only full nodes exist. A node is `HEAD + width` int64 words: start of its first slice, end of its last,
+duration and row of its longest, then busy nanoseconds per category of the lane. A query walks the tree from
+left to right and takes the largest nodes that are narrower than a pixel, so its cost follows the pixels and
+not the slices, however bursty the lane is.
+
+The loops are long and take many arguments on purpose: a call that passes arrays costs as much as a dozen
+slices, and Numba compiles a few large functions faster than many small ones. Calls by position, because
+Numba knows no others.
 """
+
+# ruff: noqa: PLR0917
 
 from __future__ import annotations
 
@@ -21,6 +28,9 @@ __all__ = [
     "HEAD",
     "LEAF_BITS",
     "LONG",
+    "LOOPS",
+    "SCRATCH",
+    "STATE",
     "Output",
     "Slices",
     "assign_sublanes",
@@ -33,20 +43,29 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
+LOOPS = ("assign_sublanes", "build_nodes", "fill", "find_bounds", "scatter", "union_runs")
+"""The compiled functions that others call; each is compiled for one set of types only."""
+
 LEAF_BITS = 5
-"""A leaf of the summary tree holds 32 slices: fewer cost memory, more cost time where a pixel holds a few slices."""
+"""A leaf of the tree holds 32 slices: fewer cost memory, more cost time where a pixel holds a few slices."""
 
 HEAD = 4
 """Words of a node before its busy times."""
 
 LONG = np.uint32(0xFFFFFFFF)
-"""Stored duration of a slice of this many nanoseconds (4.3 s) or more; the true one stands in the side table."""
+"""Stored duration of a slice of this many nanoseconds (4.3 s) or more; the side table has the true one."""
 
-_LEVELS = 40
 _LEAF = 1 << LEAF_BITS
 _LONG_NS = 0xFFFFFFFF
 _CATEGORIES = CATEGORY_LIMIT
 _ENDLESS = 1 << 62
+_ROWS, _FIRST, _BEGAN, _UNTIL, _WORK = range(5)
+
+STATE = _WORK + CATEGORY_LIMIT
+"""Words that `union_runs` keeps of a key."""
+
+SCRATCH = 40 + CATEGORY_LIMIT
+"""Words that `fill` works with: first nodes of each level, busy times of the open run."""
 
 
 class Slices(NamedTuple):
@@ -86,7 +105,7 @@ class Output(NamedTuple):
         start: ns.
         end: ns.
         first: Position of the first slice; an item is a run of consecutive slices.
-        count: Slices of the run.
+        size: Slices of the run.
         row: Row of the longest.
         busy: ns.
         category: uint8, the one with most busy time.
@@ -96,7 +115,7 @@ class Output(NamedTuple):
     start: Array
     end: Array
     first: Array
-    count: Array
+    size: Array
     row: Array
     busy: Array
     category: Array
@@ -104,23 +123,26 @@ class Output(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def assign_sublanes(lane: Array, start: Array, end: Array, order: Array, sub: Array, counts: Array) -> int:
+def assign_sublanes(
+    lane: Array, start: Array, end: Array, order: Array, sub: Array, counts: Array, ends: Array, used: Array
+) -> int:
     """Give every slice the first sublane of its lane that is free at its start.
 
     Args:
         lane: int32 (n,), lane or -1 for a row that is not drawn.
         start: int64 (n,), ns, sorted.
         end: int64 (n,), ns.
-        order: int64 (n,) order to go through (starts rising, longer first at equal starts), or empty for 0..n.
+        order: int64 (n,) order to go through (starts rising, longer first at equal starts), or empty for
+            0..n.
         sub: uint16 (n,), filled; the last sublane takes what finds no place.
         counts: int64 (lanes, limit + 1), filled with slices per sublane.
+        ends: int64 (lanes, limit), zeros: where the last slice of each sublane ends.
+        used: int64 (lanes,), zeros: sublanes in use.
 
     Returns:
         How many slices have a long duration.
     """
-    limit = counts.shape[1] - 1
-    ends = np.zeros((counts.shape[0], limit), np.int64)
-    used = np.zeros(counts.shape[0], np.int64)
+    limit = ends.shape[1]
     is_ordered = order.shape[0] > 0
     longs = 0
     for at in range(start.shape[0]):
@@ -158,13 +180,28 @@ def scatter(
     long_from: int,
     merged: int,
 ) -> int:
-    """Write one layer's slices to their places; `cursor` (int64 (w,)) is the next free place of each wire lane.
+    """Write one layer's slices to their places.
 
-    Rows on sublane `merged` are skipped: they are drawn as union runs. `slices.place` gets the categories themselves and
-    `present` (uint8 (w, CATEGORY_LIMIT)) a mark for each category of each lane; `build_nodes` turns them into places.
+    Rows on sublane `merged` are skipped: they are drawn as union runs. `slices.place` gets the categories
+    themselves, which `build_nodes` turns into places.
+
+    Args:
+        lane: As in `assign_sublanes`.
+        sub: What that filled.
+        start: As there.
+        end: As there.
+        category: uint8 (n,), or (1,) when all are alike.
+        row: int64 (n,), row ids, or empty for 0..n.
+        order: As in `assign_sublanes`.
+        wire_first: int64 (lanes,), first wire lane of each lane.
+        cursor: int64 (w,), next free place of each wire lane; moved on.
+        slices: Written.
+        present: uint8 (w, CATEGORY_LIMIT), marked for each category of each wire lane.
+        long_from: Next free place of the side table of long durations.
+        merged: Sublane to skip.
 
     Returns:
-        The next free place of the side table of long durations.
+        The next free place of the side table.
     """
     is_ordered = order.shape[0] > 0
     has_rows = row.shape[0] > 0
@@ -194,13 +231,25 @@ def scatter(
 
 @njit(cache=True, nogil=True)
 def _long_duration(long_at: Array, long_duration: Array, at: int) -> int:
-    # Called only for the few slices that need it: a call with arrays costs a hundred times a look at `duration`.
-    return long_duration[np.searchsorted(long_at, at)]  # type: ignore[no-any-return]
+    # Called only for the few slices that need it: a call with arrays costs a hundred times a look at
+    # `duration`.
+    a = 0
+    b = long_at.shape[0]
+    while a < b:
+        middle = (a + b) >> 1
+        if long_at[middle] < at:
+            a = middle + 1
+        else:
+            b = middle
+    return long_duration[a]  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True)
 def build_nodes(slices: Slices, place_of: Array, lane_from: int, lane_to: int) -> None:
-    """Fill the summary trees of a range of lanes and turn categories into places, by `place_of` (uint8 (w, CATEGORY_LIMIT))."""
+    """Fill the summary trees of a range of lanes and turn categories into places.
+
+    `place_of` is uint8 (w, CATEGORY_LIMIT), the place of each category on each lane.
+    """
     for lane in range(lane_from, lane_to):
         first = slices.lane_offset[lane]
         size = slices.lane_offset[lane + 1] - first
@@ -211,7 +260,8 @@ def build_nodes(slices: Slices, place_of: Array, lane_from: int, lane_to: int) -
             slices.place[i] = place_of[lane, slices.place[i]]
         for block in range(size >> LEAF_BITS):
             at = base + block * stride
-            nodes[at : at + stride] = 0
+            for word in range(stride):
+                nodes[at + word] = 0
             nodes[at] = slices.start[first + block * _LEAF]
             longest = np.int64(-1)
             for i in range(first + block * _LEAF, first + (block + 1) * _LEAF):
@@ -244,7 +294,7 @@ def build_nodes(slices: Slices, place_of: Array, lane_from: int, lane_to: int) -
 
 @njit(cache=True, nogil=True)
 def find_bounds(slices: Slices, lanes: Array, t0: int, t1: int, low: Array, high: Array) -> None:
-    """Find the slices that meet `[t0, t1)` on each lane: positions `low` (first) and `high` (one past), int64."""
+    """Find the slices that meet `[t0, t1)` on each lane: `low` gets the first, `high` one past the last."""
     for at in range(lanes.shape[0]):
         first = slices.lane_offset[lanes[at]]
         last = slices.lane_offset[lanes[at] + 1]
@@ -271,7 +321,7 @@ def find_bounds(slices: Slices, lanes: Array, t0: int, t1: int, low: Array, high
 
 
 @njit(cache=True, nogil=True)
-def fill(
+def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
     slices: Slices,
     lanes: Array,
     low: Array,
@@ -279,12 +329,13 @@ def fill(
     t0: int,
     threshold: int,
     scale: float,
+    scratch: Array,
     out: Output,
 ) -> int:
     """Answer a viewport for some lanes.
 
-    Slices of at least `threshold` ns are written one by one; shorter ones are gathered into one run per column of
-    their start.
+    Slices of at least `threshold` ns are written one by one; shorter ones are gathered into one run per
+    column of their start.
 
     Args:
         slices: The index.
@@ -294,15 +345,16 @@ def fill(
         t0: Start of the window in ns.
         threshold: Width of a pixel in ns, rounded up.
         scale: Columns per ns; 0 gathers all that is short into one run.
+        scratch: int64 (SCRATCH,), any values.
         out: Written from place 0; large enough for min(slices, columns + 2 * pixels + 6) of each lane.
 
     Returns:
         Number of items.
     """
     n = 0
-    level = np.zeros(_LEVELS, np.int64)
-    busy = np.zeros(_CATEGORIES, np.int64)
-    narrow = max(1, threshold // 2)
+    busy = scratch[:_CATEGORIES]
+    level = scratch[_CATEGORIES:]
+    narrow = threshold // 4 * 3 if threshold > 1 else 1
     short = np.uint32(min(threshold, _LONG_NS))
     for at in range(lanes.shape[0]):
         lane = lanes[at]
@@ -328,7 +380,8 @@ def fill(
         run_row = np.int64(0)
         run_until = np.int64(0)
         while True:
-            # 1. The next element: a node narrower than half a pixel, or one slice; none at the end of the lane.
+            # 1. The next element: a node narrower than three quarters of a pixel, or one slice; none at the
+            # end of the lane.
             count = np.int64(0)
             node = np.int64(0)
             start = np.int64(0)
@@ -336,9 +389,10 @@ def fill(
             longest = np.int64(0)
             row = np.int64(0)
             if i >= plain_until and i < stop:
-                plain_until = min(stop, (i | (_LEAF - 1)) + 1)
+                plain_until = (i | (_LEAF - 1)) + 1
+                plain_until = min(plain_until, stop)
                 if (i & (_LEAF - 1)) == 0 and i + _LEAF <= stop:
-                    k = max(k, 0) + 1
+                    k = k + 1 if k >= 0 else 1
                     while k >= depth or (i & ((_LEAF << k) - 1)) != 0 or i + (_LEAF << k) > stop:
                         k -= 1
                     while k >= 0:
@@ -385,17 +439,17 @@ def fill(
             # 2. Close the open run where the lane ends, a column ends or a long slice stands.
             if run_count and (count == 0 or is_long or start >= run_until):
                 total = np.int64(0)
-                best = 0
+                best = np.int64(0)
                 for c in range(width):
                     total += busy[c]
                     if busy[c] > busy[best]:
-                        best = c
+                        best = np.int64(c)
                 if total == 0:
                     best = np.int64(slices.place[run_first])
                 out.start[n] = run_start
                 out.end[n] = run_end
                 out.first[n] = run_first
-                out.count[n] = run_count
+                out.size[n] = run_count
                 out.row[n] = run_row if run_row >= 0 else slices.row[-1 - run_row]
                 out.busy[n] = total
                 out.category[n] = slices.category_of[lane, best]
@@ -409,7 +463,7 @@ def fill(
                 out.start[n] = start
                 out.end[n] = end
                 out.first[n] = origin + i
-                out.count[n] = 1
+                out.size[n] = 1
                 out.row[n] = slices.row[origin + i]
                 out.busy[n] = longest
                 out.category[n] = slices.category_of[lane, slices.place[origin + i]]
@@ -420,10 +474,12 @@ def fill(
                     run_first = origin + i
                     run_start = start
                     run_longest = np.int64(-1)
-                    run_until = _ENDLESS
+                    run_until = np.int64(_ENDLESS)
                     if scale > 0:
-                        column = np.floor(max(start - t0, 0) * scale)
-                        run_until = max(t0 + np.int64((column + 1) / scale), start + 1)
+                        column = np.int64((start - t0) * scale) if start > t0 else np.int64(0)
+                        run_until = t0 + np.int64((column + 1) / scale)
+                        if run_until <= start:
+                            run_until = start + 1
                     for c in range(width):
                         busy[c] = 0
                 run_count += count
@@ -446,7 +502,7 @@ def union_runs(
     start: Array,
     end: Array,
     category: Array,
-    keys: int,
+    state: Array,
     out_key: Array,
     out_start: Array,
     out_end: Array,
@@ -457,11 +513,11 @@ def union_runs(
     """Join intervals of one key that overlap or touch into runs.
 
     Args:
-        key: int32 (n,), below `keys`, or -1 to leave a row out.
+        key: int32 (n,), a row of `state`, or -1 to leave a row out.
         start: int64 (n,), ns, sorted.
         end: int64 (n,), ns.
         category: uint8 (n,).
-        keys: Number of keys.
+        state: int64 (keys, STATE), zeros: the open run of each key.
         out_key: int32 (n,), filled; the runs of one key come in order of start.
         out_start: int64 (n,).
         out_end: int64 (n,).
@@ -473,39 +529,35 @@ def union_runs(
         Number of runs.
     """
     n = 0
-    opened = np.full(keys, -1, np.int64)
-    began = np.zeros(keys, np.int64)
-    until = np.zeros(keys, np.int64)
-    rows = np.zeros(keys, np.int64)
-    work = np.zeros((keys, _CATEGORIES), np.int64)
+    keys = state.shape[0]
     for i in range(key.shape[0] + keys):
         # After the last row, each key's open run is closed.
-        k = key[i] if i < key.shape[0] else i - key.shape[0]
+        is_last = i >= key.shape[0]
+        k = i - key.shape[0] if is_last else np.int64(key[i])
         if k < 0:
             continue
-        is_last = i >= key.shape[0]
-        if opened[k] >= 0 and (is_last or start[i] > until[k]):
-            out_key[n] = k
-            out_start[n] = began[k]
-            out_end[n] = until[k]
-            out_row[n] = opened[k]
-            out_count[n] = rows[k]
-            best = 0
-            for c in range(_CATEGORIES):
-                if work[k, c] > work[k, best]:
+        if state[k, _ROWS] and (is_last or start[i] > state[k, _UNTIL]):
+            best = _WORK
+            for c in range(_WORK, _WORK + _CATEGORIES):
+                if state[k, c] > state[k, best]:
                     best = c
-            out_category[n] = best if work[k, best] else category[opened[k]]
+            out_key[n] = k
+            out_start[n] = state[k, _BEGAN]
+            out_end[n] = state[k, _UNTIL]
+            out_row[n] = state[k, _FIRST]
+            out_count[n] = state[k, _ROWS]
+            out_category[n] = best - _WORK if state[k, best] else category[state[k, _FIRST]]
             n += 1
-            opened[k] = -1
+            state[k, _ROWS] = 0
         if is_last:
             continue
-        if opened[k] < 0:
-            opened[k] = i
-            began[k] = start[i]
-            until[k] = end[i]
-            rows[k] = 0
-            work[k, :] = 0
-        until[k] = max(until[k], end[i])
-        rows[k] += 1
-        work[k, category[i]] += end[i] - start[i]
+        if state[k, _ROWS] == 0:
+            state[k, _FIRST] = i
+            state[k, _BEGAN] = start[i]
+            state[k, _UNTIL] = end[i]
+            for c in range(_WORK, _WORK + _CATEGORIES):
+                state[k, c] = 0
+        state[k, _UNTIL] = max(state[k, _UNTIL], end[i])
+        state[k, _ROWS] += 1
+        state[k, _WORK + category[i]] += end[i] - start[i]
     return n

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlane.tables import numbers
+from overlane.timeline.columns import one_chunk
 from overlane.timeline.tile import NO_NAME
 from overlane.trace import Trace
 
@@ -39,7 +41,7 @@ def short_name(name: str) -> str:
     'fill'
     """
     if not ("::" in name or "<" in name or name.startswith("void ")):
-        return (name.split("(")[0].strip() or name)[:_LONGEST]
+        return (name.split("(", maxsplit=1)[0].strip() or name)[:_LONGEST]
     kept = []
     depth = 0
     for at, char in enumerate(name):
@@ -68,11 +70,8 @@ class Names:
         self._pieces: dict[int, bytes] = {}
         total = 0
         for table, column in NAME_COLUMNS.items():
-            values = trace.table(table)[column].combine_chunks()
-            if isinstance(values, pa.ChunkedArray):
-                values = values.chunk(0) if values.num_chunks else pa.array([], values.type)
-            indices = values.indices
-            self._indices[table] = (pc.fill_null(indices, -1) if indices.null_count else indices).to_numpy()
+            values = one_chunk(trace.table(table)[column])
+            self._indices[table] = numbers(values.indices, null=-1)
             self._dictionaries[table] = values.dictionary
             self._base[table] = total
             total += len(values.dictionary)
@@ -113,11 +112,11 @@ class Names:
         return f'"{code}":{json.dumps(word, ensure_ascii=False)}'.encode("utf-8", "replace")
 
     def matching(self, table: str, text: str) -> Array:
-        """Return which words of a table hold `text`, ignoring case: bool, one per word and False at the end for no name."""
+        """Return which words hold `text`, ignoring case: bool, and False at the end for no name."""
         words = self._dictionaries[table]
         hits = pc.match_substring(words, text, ignore_case=True)
         found = np.zeros(len(words) + 1, bool)
-        found[:-1] = pc.fill_null(hits, False).to_numpy(zero_copy_only=False)
+        found[:-1] = [bool(hit) for hit in hits.to_pylist()]
         return found
 
     def indices(self, table: str) -> Array:

@@ -6,7 +6,6 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 __all__ = ["MAGIC", "NO_NAME", "Tile", "encode_tile"]
@@ -27,8 +26,8 @@ _ALL_EXACT = 1
 class Tile:
     """What to draw in one window, n items sorted by (lane, start).
 
-    An item with `count` 1 is one slice as it is stored. An item with more is a run of neighbouring slices that are shorter
-    than a pixel, from the start of the first to the end of the last.
+    An item with `count` 1 is one slice as it is stored. An item with more is a run of neighbouring slices
+    that are shorter than a pixel, from the start of the first to the end of the last.
 
     Attributes:
         t0_ns: Start of the window.
@@ -41,7 +40,8 @@ class Tile:
         name: uint32 (n,), code of the name or `NO_NAME`.
         lane: uint16 (n,), wire lane.
         busy_ns: int64 (n,), length of the union of the item's slices.
-        busy: uint8 (n,), height: 255 for one slice, else the busy share of the run (at least 1), or a counter's value.
+        busy: uint8 (n,), height: 255 for one slice, else the busy share of the run (at least 1), or a
+            counter's value.
         category: uint8 (n,), code of the category with most busy time.
         names: JSON object from code to short name, UTF-8.
         is_exact: Every item is one slice.

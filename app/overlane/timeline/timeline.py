@@ -11,16 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlane.tables import numbers
 from overlane.timeline import kernels
 from overlane.timeline.categories import CATEGORIES, CODES
+from overlane.timeline.columns import KEY_COLUMNS, lane_key
 from overlane.timeline.index import Extras, Placement, build_index, open_index
 from overlane.timeline.kernels import Output, Slices
 from overlane.timeline.names import NAME_COLUMNS, Names
 from overlane.timeline.tile import NO_NAME, Tile
-from overlane.timeline.tracks import KEY_COLUMNS, Tracks, find_tracks, lane_key
+from overlane.timeline.tracks import Tracks, find_tracks
 from overlane.trace import Trace
 
-__all__ = ["FEWEST_ITEMS", "Timeline", "write_timeline"]
+__all__ = ["FEWEST_ITEMS", "Timeline", "output_arrays", "write_timeline"]
 
 Array = npt.NDArray[Any]
 
@@ -28,8 +30,8 @@ FEWEST_ITEMS = 20_000
 """A tile may always hold this many items, however few lanes and pixels were asked for."""
 
 COLUMNS_PER_PIXEL = 0.94
-"""Runs are gathered in columns a little wider than a pixel: the room that this leaves in the limit of lanes * px items is for
-the long slices among them, so that few windows need a second pass."""
+"""Runs are gathered in columns a little wider than a pixel: the room that this leaves in the limit of lanes
+* px items is for the long slices among them, so that few windows need a second pass."""
 
 _TWO_THREADS_FROM = 200_000
 """Slices in the window from which a second thread pays."""
@@ -40,7 +42,7 @@ _pool = ThreadPoolExecutor(1, thread_name_prefix="overlane-tile")
 
 
 class Timeline:
-    """One rank of a trace, ready to be drawn. Open it with `Timeline.open`; safe to use from several threads."""
+    """One rank of a trace, ready to be drawn; made by `open`, safe to use from several threads."""
 
     def __init__(
         self, trace: Trace, rank: int | None, meta: dict[str, Any], slices: Slices, extras: Extras
@@ -97,8 +99,9 @@ class Timeline:
     def tile(self, t0_ns: int, t1_ns: int, px: int, lanes: Sequence[int] | None = None) -> Tile:
         """Answer a viewport.
 
-        Slices of a pixel or more come one by one; shorter ones as one run per pixel of their start (a run of one is that
-        slice). At most max(20000, lanes * px) items: where more would be needed, runs get wider than a pixel.
+        Slices of a pixel or more come one by one; shorter ones as one run per pixel of their start (a run
+        of one is that slice). At most max(20000, lanes * px) items: where more would be needed, runs get
+        wider than a pixel.
 
         Args:
             t0_ns: Start of the window.
@@ -123,39 +126,40 @@ class Timeline:
         limit = max(FEWEST_ITEMS, (len(kept)) * px)
         width = px
         while True:
-            items = self._items(wires, low, high, t0, t1 - t0, width)
+            items = self._items(wires, low, high, t0=t0, window=t1 - t0, width=width)
             if len(items.start) <= limit:
                 break
             width = min(width - 1, int(width * limit / len(items.start) * 0.97))
         return self._tile(items, t0_ns, t1_ns, px)
 
-    def _items(self, wires: Array, low: Array, high: Array, t0: int, window: int, width: int) -> Output:
+    def _items(self, wires: Array, low: Array, high: Array, *, t0: int, window: int, width: int) -> Output:
         """Return the items at one width in pixels; width 0 gathers each lane into one."""
         threshold = -(-window // width) if width else _ENDLESS
         scale = width * COLUMNS_PER_PIXEL / window
         room = np.cumsum(np.minimum(high - low, 3 * width + 6))
         if not len(room):
-            return _output(0)
+            return output_arrays(0)
         slices = int((high - low).sum())
         middle = int(np.searchsorted(room, room[-1] // 2)) + 1
         if slices < _TWO_THREADS_FROM or middle >= len(wires):
-            out = _output(int(room[-1]))
-            n = kernels.fill(self._slices, wires, low, high, t0, threshold, scale, out)
+            out = output_arrays(int(room[-1]))
+            n = kernels.fill(self._slices, wires, low, high, t0, threshold, scale, _scratch(), out)
             return Output(*(values[:n] for values in out))
-        first, second = _output(int(room[middle - 1])), _output(int(room[-1] - room[middle - 1]))
+        first, second = output_arrays(int(room[middle - 1])), output_arrays(int(room[-1] - room[middle - 1]))
         other = _pool.submit(
-            kernels.fill,
+            kernels.fill, self._slices, wires[:middle], low[:middle], high[:middle], t0, threshold, scale,
+            _scratch(), first,
+        )  # fmt: skip
+        n2 = kernels.fill(
             self._slices,
-            wires[:middle],
-            low[:middle],
-            high[:middle],
+            wires[middle:],
+            low[middle:],
+            high[middle:],
             t0,
             threshold,
             scale,
-            first,
-        )
-        n2 = kernels.fill(
-            self._slices, wires[middle:], low[middle:], high[middle:], t0, threshold, scale, second
+            _scratch(),
+            second,
         )
         n1 = other.result()
         return Output(*(np.concatenate([a[:n1], b[:n2]]) for a, b in zip(first, second, strict=True)))
@@ -166,14 +170,14 @@ class Timeline:
         busy = np.maximum(share, 1).astype(np.uint8)
         busy[extent == 0] = 255
         busy[items.category == CODES["instant"]] = 255
-        is_exact = bool((items.count == 1).all())
-        count = items.count.copy()
+        is_exact = bool((items.size == 1).all())
+        count = items.size.copy()
         self._apply_heights(items, busy)
         self._apply_weights(items, count)
         name = self._name_codes(items, count)
         return Tile(
-            t0_ns, t1_ns, px, items.start, items.end, items.row, count, name, items.lane, items.busy, busy, items.category,
-            self._names.as_json(name), is_exact,
+            t0_ns, t1_ns, px, items.start, items.end, items.row, count, name, items.lane, items.busy, busy,
+            items.category, self._names.as_json(name), is_exact,
         )  # fmt: skip
 
     def _apply_weights(self, items: Output, count: Array) -> None:
@@ -185,7 +189,7 @@ class Timeline:
         if len(some):
             lane = items.lane[some]
             begin = at[some] + items.first[some] - self._slices.lane_offset[lane]
-            count[some] = self._extras.weight_sum[begin + items.count[some]] - self._extras.weight_sum[begin]
+            count[some] = self._extras.weight_sum[begin + items.size[some]] - self._extras.weight_sum[begin]
 
     def _apply_heights(self, items: Output, busy: Array) -> None:
         """Give a counter's items the height of their largest sample."""
@@ -197,7 +201,7 @@ class Timeline:
             lane = items.lane[some]
             begin = at[some] + items.first[some] - self._slices.lane_offset[lane]
             # Pairs (begin, end): the maxima between them stand at the even places.
-            edges = np.stack([begin, begin + items.count[some]], axis=1).ravel()
+            edges = np.stack([begin, begin + items.size[some]], axis=1).ravel()
             padded = np.append(self._extras.height, np.uint8(0))
             busy[some] = np.maximum.reduceat(padded, edges)[::2]
 
@@ -221,9 +225,10 @@ class Timeline:
         return wire, start, end
 
     def neighbours(self, table: str, row_id: int) -> dict[str, int | None]:
-        """Return the rows before and after a row on its track, `{"previous": row or None, "next": row or None}`.
+        """Return the rows before and after a row on its track as `previous` and `next`, None where none is.
 
-        Overlapping rows of a stream or of a thread's calls follow one another by start; nested ranges keep to their depth.
+        Overlapping rows of a stream or of a thread's calls follow one another by start; nested ranges keep
+        to their depth.
         """
         found = self._find(table, row_id)
         if found is None:
@@ -282,7 +287,7 @@ class Timeline:
         for wire in range(lane["first"], lane["first"] + lane["sublanes"]):
             low, high = (int(v) for v in self._slices.lane_offset[wire : wire + 2])
             starts = self._slices.start[low:high]
-            first, last = (int(np.searchsorted(starts, start, side=side)) for side in ("left", "right"))  # type: ignore[call-overload]
+            first, last = (int(np.searchsorted(starts, start, side=side)) for side in ("left", "right"))
             rows = self._slices.row[low + first : low + last]
             same = np.flatnonzero(rows == row_id)
             if len(same):
@@ -324,8 +329,8 @@ class Timeline:
             after_ns: Return only hits that start later.
 
         Returns:
-            `total` (all matching rows of the rank, whatever `limit` and `after_ns`) and `hits`, ordered by start, each with
-            table, row, name, start_ns, end_ns and lane (wire lane).
+            `total` (all matching rows of the rank, whatever `limit` and `after_ns`) and `hits`, ordered by
+            start, each with table, row, name, start_ns, end_ns and lane (wire lane).
         """
         total = 0
         found: list[tuple[int, str, int]] = []
@@ -355,7 +360,7 @@ class Timeline:
         if len(self._trace.ranks) > 1:
             ranks = self._trace.table(table)["rank"]
             lowest = np.iinfo(np.int32).min
-            values = ranks.fill_null(lowest).to_numpy()
+            values = numbers(ranks, null=lowest)
             mine = values == (lowest if self._rank is None else self._rank)
             if None not in self._trace.ranks and self._rank == self._trace.ranks[0]:
                 mine |= values == lowest
@@ -371,10 +376,14 @@ def write_timeline(trace: Trace, rank: int | None, tracks: Tracks, folder: Path)
     return placement
 
 
-def _output(size: int) -> Output:
-    return Output(
-        *(np.empty(size, np.int64) for _ in range(6)), np.empty(size, np.uint8), np.empty(size, np.uint16)
-    )
+def _scratch() -> Array:
+    return np.empty(kernels.SCRATCH, np.int64)
+
+
+def output_arrays(size: int) -> Output:
+    """Return arrays for a query to write `size` items to."""
+    start, end, first, number, row, busy = (np.empty(size, np.int64) for _ in range(6))
+    return Output(start, end, first, number, row, busy, np.empty(size, np.uint8), np.empty(size, np.uint16))
 
 
 def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) -> dict[str, Any]:
@@ -392,9 +401,9 @@ def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) 
         "groups": [vars(group) for group in tracks.groups],
         "lanes": [
             {
-                "id": lane.id, "group": lane.group, "label": lane.label, "sublabel": lane.sublabel, "kind": lane.kind,
-                "table": lane.table, "first": first[at], "sublanes": sublanes[at], "rows": lane.rows, "unit": lane.unit,
-                "max": lane.max,
+                "id": lane.id, "group": lane.group, "label": lane.label, "sublabel": lane.sublabel,
+                "kind": lane.kind, "table": lane.table, "first": first[at], "sublanes": sublanes[at],
+                "rows": lane.rows, "unit": lane.unit, "max": lane.max,
             }
             for at, lane in enumerate(tracks.lanes)
         ],

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from overlane.tables import numbers
 from overlane.timeline.categories import CODES
+from overlane.timeline.columns import (
+    KEY_COLUMNS,
+    Key,
+    by_word,
+    call_categories,
+    engine_categories,
+    factorize,
+    lane_key,
+    one_category,
+    operation_categories,
+)
 from overlane.timeline.index import Layer, union_layer
 from overlane.trace import Trace
 
 __all__ = ["Group", "Lane", "Tracks", "find_tracks"]
 
 Array = npt.NDArray[Any]
-Key = tuple[Any, ...]
 
-COLLECTIVE_MARKS = ("nccl", "rccl", "mscclkernel", "oneccl")
-"""Parts of the lower-case names of kernels that carry out collectives."""
+_NO_RANK = np.iinfo(np.int32).min  # no rank is negative
 
 DEEP_TRACKS = frozenset({"python"})
 """Ranges that stack so deep that their group is collapsed at first."""
@@ -97,80 +106,6 @@ class Tracks:
     summary: list[int] = field(default_factory=list)
 
 
-KEY_COLUMNS: dict[str, tuple[str, ...]] = {
-    "ops": ("device_id", "context_id", "stream_id"),
-    "api_calls": ("process_id", "thread_id"),
-    "syncs": ("process_id", "thread_id"),
-    "ranges": ("track", "process_id", "thread_id", "device_id", "stream_id"),
-    "instants": ("process_id", "thread_id"),
-    "overheads": ("process_id", "thread_id"),
-    "counters": ("process_id", "device_id", "track"),
-}
-"""Columns that tell the lane of a row; projections on the device are told apart by device and stream, host ranges by thread."""
-
-
-def lane_key(table: str, values: Sequence[Any]) -> Key:
-    """Return the lane key of a row from its key columns (`KEY_COLUMNS`)."""
-    if table != "ranges":
-        return tuple(values)
-    track, process, thread, device, stream = values
-    if track == "device_annotation":
-        return (track, None, None, device, stream)
-    return (track, process, thread, None, None)
-
-
-def factorize(table: pa.Table, columns: Iterable[str]) -> tuple[Array, list[Key]]:
-    """Number the distinct value tuples of some columns.
-
-    Returns:
-        int32 codes of shape (rows,) and the tuples by code, None for null; tuples in order of the columns' first values.
-    """
-    length = table.num_rows
-    combined = np.zeros(length, np.int64)
-    words: list[list[Any]] = []
-    for name in columns:
-        codes, values = _codes(table[name], length)
-        words.append(values)
-        if len(values) > 1:
-            combined = combined * len(values) + codes
-        else:
-            combined = combined * max(len(values), 1)
-    size = int(np.prod([max(len(w), 1) for w in words], dtype=np.float64))
-    if size <= 1 << 20:
-        found = np.flatnonzero(np.bincount(combined, minlength=1))
-        lookup = np.zeros(size, np.int32)
-        lookup[found] = np.arange(len(found))
-        codes32 = lookup[combined]
-    else:
-        found, inverse = np.unique(combined, return_inverse=True)
-        codes32 = inverse.astype(np.int32)
-    keys = []
-    for code in found.tolist():
-        parts = []
-        for values in reversed(words):
-            code, at = divmod(code, max(len(values), 1))  # noqa: PLW2901 - peeling digits off
-            parts.append(values[at] if values else None)
-        keys.append(tuple(reversed(parts)))
-    return codes32, keys if length else []
-
-
-def _codes(column: pa.ChunkedArray, length: int) -> tuple[Array, list[Any]]:
-    if column.null_count == length:
-        return np.zeros(length, np.int64), [None]
-    values = column.combine_chunks()
-    if isinstance(values, pa.ChunkedArray):
-        values = values.chunk(0)
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode(null_encoding="encode")
-        return values.indices.to_numpy().astype(np.int64), values.dictionary.to_pylist()
-    words = values.dictionary.to_pylist()
-    indices = values.indices
-    if values.null_count:
-        indices = pc.fill_null(indices, len(words))
-        words = [*words, None]
-    return indices.to_numpy().astype(np.int64), words
-
-
 def find_tracks(trace: Trace, rank: int | None) -> Tracks:
     """Return groups, lanes and layers of one rank of a trace; tracks without rows are left out."""
     builder = _Builder(trace, rank)
@@ -191,7 +126,7 @@ class _Builder:
     # ------------------------------------------------------------------ shared
 
     def selected(self, name: str) -> Array | None:
-        """Return which rows of a table are of this rank, or None for all; rows without rank go to the first rank."""
+        """Return which rows are of this rank, or None for all; rows without rank go to the first rank."""
         return self._of_rank(self.trace.table(name)["rank"])
 
     def _of_rank(self, column: pa.ChunkedArray) -> Array | None:
@@ -200,8 +135,9 @@ class _Builder:
         if column.null_count == len(column):
             return None if takes_null else np.zeros(len(column), bool)
         if self.rank is None:
-            return np.asarray(pc.is_null(column).to_numpy())
-        mask = np.asarray(pc.fill_null(pc.equal(column, self.rank), takes_null).to_numpy())
+            return np.asarray(numbers(column, null=_NO_RANK) == _NO_RANK)
+        mine = numbers(column, null=_NO_RANK)
+        mask = (mine == self.rank) | (takes_null & (mine == _NO_RANK))
         return None if mask.all() else mask
 
     def times(self, name: str) -> tuple[Array, Array]:
@@ -210,7 +146,7 @@ class _Builder:
         start = self.trace.column(name, "start_ns")
         end = table["end_ns"]
         if end.null_count:
-            return start, np.maximum(pc.fill_null(end, self.trace.span_ns).to_numpy(), start)
+            return start, np.maximum(numbers(end, null=self.trace.span_ns), start)
         return start, self.trace.column(name, "end_ns")
 
     def group(self, group: Group) -> str:
@@ -221,7 +157,8 @@ class _Builder:
         """Number the rows of a table by lane; `make` describes the lane of a key.
 
         Returns:
-            int32 lane numbers, shape (rows,), -1 where the row is not drawn, and the keys with rows of this rank.
+            int32 lane numbers, shape (rows,), -1 where the row is not drawn, and the keys with rows of this
+            rank.
         """
         table = self.trace.table(name)
         codes, raw = factorize(table, KEY_COLUMNS[name])
@@ -258,8 +195,9 @@ class _Builder:
     def _device(self, device: int | None) -> str:
         if f"d{device}" in self.groups:
             return f"d{device}"
-        facts = next((row for row in self.trace.table("devices").to_pylist() if row["device_id"] == device
-                      and row["rank"] in {self.rank, None}), {})  # fmt: skip
+        rows = self.trace.table("devices").to_pylist()
+        mine = [row for row in rows if row["device_id"] == device and row["rank"] in {self.rank, None}]
+        facts: dict[str, Any] = mine[0] if mine else {}
         name = "Device not recorded" if device is None else f"GPU {device}"
         label = " · ".join(filter(None, [name, facts.get("name")]))
         parts = []
@@ -309,8 +247,11 @@ class _Builder:
 
     def _stream_describer(self) -> Callable[[Key], Lane]:
         trace = self.trace
-        streams = {(r["device_id"], r["context_id"], r["stream_id"]): r for r in trace.table("streams").to_pylist()
-                   if r["rank"] in {self.rank, None}}  # fmt: skip
+        streams = {
+            (row["device_id"], row["context_id"], row["stream_id"]): row
+            for row in trace.table("streams").to_pylist()
+            if row["rank"] in {self.rank, None}
+        }
         partitions = trace.table("partitions").to_pylist()
         by_context = {
             (p["device_id"], p["context_id"]): at
@@ -328,14 +269,14 @@ class _Builder:
             parent = self._device(device)
             partition = known.get(key, by_context.get((device, context)))
             if partition is not None:
-                facts = partitions[partition]
-                group = self.group(_partition_group(parent, partition, facts))
+                group = self.group(_partition_group(parent, partition, partitions[partition]))
             elif len(contexts[device]) > 1:
-                name = "Streams · no context recorded" if context is None else f"Streams · context {context}"
+                which = "no context recorded" if context is None else f"context {context}"
+                name = f"Streams · {which}"
                 group = self.group(Group(f"{parent}/c{context}", parent, name, "partition"))
             else:
                 group = self.group(Group(f"{parent}/p", parent, "Streams", "partition"))
-            facts = streams.get(key, {})
+            facts: dict[str, Any] = streams.get(key, {})
             parts = [(facts.get("stream_kind") or "").replace("_", " ")]
             if facts.get("priority") is not None:
                 parts.append(f"priority {facts['priority']}")
@@ -387,12 +328,12 @@ class _Builder:
                 )
         lane = np.where(codes >= 0, numbers[codes], np.int32(-1)).astype(np.int32)
         start, end = self.times("blocks")
-        self.layers.append(Layer(lane, start, end, _one("compute")))
+        self.layers.append(Layer(lane, start, end, one_category("compute")))
 
     # ------------------------------------------------------------------ host
 
     def host(self) -> None:
-        """Add everything that belongs to a host thread, and what is drawn beside devices but is no device work."""
+        """Add what belongs to a host thread, and what is drawn beside devices but is no device work."""
         self._device_ranges_and_host_ranges()
         for table, prefix, label, kind, category in (
             ("api_calls", "c", "calls", "calls", None),
@@ -408,7 +349,7 @@ class _Builder:
                 return Lane(f"{prefix}:{key[0]}:{key[1]}", self._thread(*key), label, kind, table)
 
             lane, _ = self.keyed(table, describe)
-            categories = _one(category) if category else call_categories(self.trace)
+            categories = one_category(category) if category else call_categories(self.trace)
             self.layers.append(Layer(lane, *self.times(table), categories))
         self._instants()
         self._counters()
@@ -449,7 +390,7 @@ class _Builder:
             return Lane(f"r:{track}:{process}:{thread}", group, label, "ranges", "ranges")
 
         lane, _ = self.keyed("ranges", describe)
-        category = _by_word(self.trace.table("ranges")["track"], lambda word: CODES[RANGE_KINDS[word][1]])
+        category = by_word(self.trace.table("ranges")["track"], lambda word: CODES[RANGE_KINDS[word][1]])
         self.layers.append(Layer(lane, *self.times("ranges"), category))
 
     def _instants(self) -> None:
@@ -461,7 +402,7 @@ class _Builder:
 
         lane, _ = self.keyed("instants", describe)
         at = self.trace.column("instants", "at_ns")
-        self.layers.append(Layer(lane, at, at, _one("instant")))
+        self.layers.append(Layer(lane, at, at, one_category("instant")))
 
     def _counters(self) -> None:
         table = self.trace.table("counters")
@@ -497,7 +438,7 @@ class _Builder:
                 lane[order],
                 at[order],
                 np.maximum(end[order], at[order]),
-                _one("counter"),
+                one_category("counter"),
                 order,
                 None,
                 height[order],
@@ -578,37 +519,3 @@ def _none_last(key: Key) -> tuple[Any, ...]:
 
 def _engine_order(key: Key) -> tuple[Any, ...]:
     return (*_none_last(key[:1]), *(CODES.get(word or "", 99) for word in key[1:]))
-
-
-def _one(category: str) -> Array:
-    return np.array([CODES[category]], np.uint8)
-
-
-def _by_word(column: pa.ChunkedArray, code: Callable[[Any], int]) -> Array:
-    codes, words = _codes(column, len(column))
-    lookup = np.array([code(word) for word in words] or [0], np.uint8)
-    return lookup[codes]
-
-
-def engine_categories(ops: pa.Table) -> Array:
-    """Return the category of each operation by its engine alone, uint8 of shape (rows,)."""
-    return _by_word(ops["engine"], lambda word: CODES.get(word or "", 0))
-
-
-def operation_categories(trace: Trace) -> Array:
-    """Return the category of each operation: its engine, but `collective` for kernels that carry out collectives."""
-    ops = trace.table("ops")
-    category = engine_categories(ops)
-    is_collective = _by_word(
-        ops["name"], lambda word: any(mark in (word or "").lower() for mark in COLLECTIVE_MARKS)
-    )
-    category[(is_collective > 0) & (category == CODES["compute"])] = CODES["collective"]
-    named = trace.table("collectives")["op_id"].drop_null().to_numpy()
-    category[named] = CODES["collective"]
-    return category
-
-
-def call_categories(trace: Trace) -> Array:
-    """Return the category of each host call, uint8 of shape (rows,)."""
-    words = {"runtime": "runtime_call", "driver": "driver_call"}
-    return _by_word(trace.table("api_calls")["api"], lambda word: CODES[words.get(word, "other")])

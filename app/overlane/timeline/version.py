@@ -5,4 +5,4 @@ from __future__ import annotations
 __all__ = ["INDEX_VERSION"]
 
 INDEX_VERSION = 1
-"""A cache entry of another version is built anew. Raise it when lanes, their order or the stored arrays change."""
+"""A cache entry of another version is built anew. Raise it when lanes or stored arrays change."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, Response, jsonify, request
 
 from overlane.errors import NotInLibraryError, OverlaneError
-from overlane.ui.rows import connections, facts_of_row, unknown_columns
+from overlane.ui.rows import column_facts, connections, unknown_columns
 from overlane_collect.schema import TABLES
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def row_json(trace: Trace, table: str, row_id: int) -> dict[str, Any]:
         "row": row_id,
         "columns": trace.row(table, row_id),
         "attributes": trace.attributes(table, row_id),
-        "facts": [asdict(fact) for fact in facts_of_row(trace, table, row_id)],
+        "facts": [asdict(fact) for fact in column_facts(trace, table, row_id)],
         "unknown": [fact.column for fact in unknown_columns(trace, table, row_id)],
         "links": [asdict(link) for link in connections(trace, table, row_id)],
     }

@@ -16,9 +16,12 @@ from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import goto, heading, swatch, table
 
 if TYPE_CHECKING:
-    from overlane.cache import OpenedTrace
+    import plotly.graph_objects as go
 
-__all__ = ["Place", "device_section", "device_summary", "report_of"]
+    from overlane.cache import OpenedTrace
+    from overlane.trace import Trace
+
+__all__ = ["Place", "device_section", "device_summary", "places_of", "report_of"]
 
 _GRAPH: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
 """No tool bar: the figures are small and fixed, and nothing of Plotly's leads to another machine."""
@@ -32,11 +35,13 @@ class Place:
         trace_id: Trace.
         rank: Rank of the device.
         span_ns: Span of the trace.
+        device_name: Name of the device, empty when not known.
     """
 
     trace_id: str
     rank: int | None
     span_ns: int
+    device_name: str = ""
 
     def link(self, ns: int, proof: Sequence[int] | None, *, text: str = "") -> Component:
         """Return a time as a link to the interval that proves it, which is marked there.
@@ -67,11 +72,22 @@ def report_of(opened: OpenedTrace) -> dict[str, Any]:
     return opened.result("engines", REPORT_VERSION, lambda: engine_report(opened.trace).to_json())
 
 
-def device_title(device: dict[str, Any]) -> str:
-    """Return the words for a device of a report, with its rank where it has one."""
+def places_of(trace: Trace, trace_id: str, devices: Sequence[dict[str, Any]]) -> list[Place]:
+    """Return where the numbers of each device of a report lead to."""
+    table = trace.table("devices")
+    keys = zip(table["rank"].to_pylist(), table["device_id"].to_pylist(), strict=True)
+    names = dict(zip(keys, table["name"].to_pylist(), strict=True))
+    return [
+        Place(trace_id, item["rank"], trace.span_ns, names.get((item["rank"], item["device_id"])) or "")
+        for item in devices
+    ]
+
+
+def device_title(device: dict[str, Any], place: Place) -> str:
+    """Return the words for a device of a report, with its rank and name where it has them."""
     number = "GPU not recorded" if device["device_id"] is None else f"GPU {device['device_id']}"
     rank = "" if device["rank"] is None else f"rank {device['rank']} · "
-    return rank + number
+    return rank + number + (f" · {place.device_name}" if place.device_name else "")
 
 
 def _share(ns: int, window_ns: int) -> float:
@@ -98,7 +114,7 @@ def busy_table(device: dict[str, Any], place: Place, *, is_short: bool = False) 
         if not is_short:
             row += [format_count(item["op_count"]), format_ns(item["work_ns"])]
         rows.append(row)
-    head = ["engine", "busy", "of the window", *([] if is_short else ["operations", "sum of durations"])]
+    head = ["engine", "busy", "share", *([] if is_short else ["operations", "sum of durations"])]
     return table("Busy time of each engine", head, rows, numbers=range(1, len(head)), hides_caption=True)
 
 
@@ -110,12 +126,12 @@ def overlap_table(device: dict[str, Any], place: Place) -> Component:
             place.link(pair["overlap_ns"], pair["longest_ns"]),
             format_fraction(_share(pair["overlap_ns"], device["window_ns"])),
         ]
-        for pair in device["overlap"]
+        for pair in sorted(device["overlap"], key=lambda pair: -pair["overlap_ns"])
     ]
     if not rows:
         used = "Only one engine was used" if device["engines"] else "No engine was used"
         return html.P(f"{used}, so nothing can overlap.", className="ov-quiet")
-    head = ["both busy", "overlap", "of the window"]
+    head = ["both busy", "overlap", "share"]
     return table("Overlap of each pair", head, rows, numbers=(1, 2), hides_caption=True)
 
 
@@ -129,7 +145,7 @@ def concurrency_table(device: dict[str, Any], place: Place) -> Component:
         ]
         for item in device["concurrency"]
     ]
-    head = ["open at once", "time", "of the window"]
+    head = ["open at once", "time", "share"]
     return table("Operations open at once", head, rows, numbers=(1, 2), hides_caption=True)
 
 
@@ -180,7 +196,16 @@ def device_summary(device: dict[str, Any], place: Place) -> list[Component]:
         className="ov-facts",
     )
     tables = [busy_table(device, place, is_short=True)] if device["engines"] else []
-    return [html.H3(device_title(device)), facts, *tables, overlap_table(device, place)]
+    return [html.H3(device_title(device, place)), facts, *tables, overlap_table(device, place)]
+
+
+def _block(title: str, figure: go.Figure, numbers: Component) -> list[Component]:
+    """Return a chart under its heading, with the same numbers as a table."""
+    return [
+        heading(title),
+        dcc.Graph(figure=figure, config=_GRAPH, style={"height": figure.layout.height}),
+        numbers,
+    ]
 
 
 def device_section(device: dict[str, Any], place: Place, theme: Theme) -> Component:
@@ -190,26 +215,21 @@ def device_section(device: dict[str, Any], place: Place, theme: Theme) -> Compon
     pairs = {(pair["engine_a"], pair["engine_b"]): pair["overlap_ns"] for pair in device["overlap"]}
     pairs |= {(engine, engine): ns for engine, ns in busy.items()}
     levels = {item["level"]: item["ns"] for item in device["concurrency"]}
-    blocks = (
-        ("Busy time of each engine", busy_bars(busy, window, theme=theme), busy_table(device, place)),
-        (
-            "Both busy at once",
-            overlap_heatmap(list(busy), pairs, window_ns=window, theme=theme),
-            overlap_table(device, place),
+    left = [
+        *_block("Busy time of each engine", busy_bars(busy, window, theme=theme), busy_table(device, place)),
+        *_block(
+            "Operations open at once",
+            concurrency_bars(levels, theme=theme),
+            concurrency_table(device, place),
         ),
-        ("Operations open at once", concurrency_bars(levels, theme=theme), concurrency_table(device, place)),
-    )
+    ]
+    matrix = overlap_heatmap(list(busy), pairs, window_ns=window, theme=theme)
+    right = _block("Both busy at once", matrix, overlap_table(device, place))
     return html.Section(
         [
-            html.H2(device_title(device)),
+            html.H2(device_title(device, place)),
             headline(device, place),
-            html.Div(
-                [
-                    html.Div([heading(title), dcc.Graph(figure=figure, config=_GRAPH), numbers])
-                    for title, figure, numbers in blocks
-                ],
-                className="ov-charts",
-            ),
+            html.Div([html.Div(block) for block in (left, right)], className="ov-charts"),
         ],
         className="ov-device",
     )

@@ -102,7 +102,7 @@ class StreamFacts:
 
 
 def _value_counts(column: pa.ChunkedArray) -> dict[Any, int]:
-    counted = pc.value_counts(column.combine_chunks())
+    counted = pc.value_counts(column)
     return {item["values"]: item["counts"] for item in counted.to_pylist()}
 
 
@@ -135,12 +135,9 @@ def stream_facts(trace: Trace, rank: int | None) -> list[StreamFacts]:
     ops = trace.table("ops")
     if not ops.num_rows:
         return []
-    columns = [
-        *(ops[key] for key in _STREAM_KEYS),
-        ops["start_ns"],
-        ops["end_ns"],
-        pa.array(np.arange(ops.num_rows)),
-    ]
+    # From a buffer, since `pa.array` would import pandas.
+    rows = pa.Array.from_buffers(pa.int64(), ops.num_rows, [None, pa.py_buffer(np.arange(ops.num_rows))])
+    columns = [*(ops[key] for key in _STREAM_KEYS), ops["start_ns"], ops["end_ns"], rows]
     numbered = pa.table(columns, names=[*_STREAM_KEYS, "start_ns", "end_ns", "row"])
     if rank is not None:
         numbered = numbered.filter(pc.equal(numbered["rank"], rank))

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dash import html
 from dash.development.base_component import Component
 
-from overlane.figures.units import exact_ns, format_count, format_ns
-from overlane.ui.engines import Place, device_summary
-from overlane.ui.facts import stream_facts, trace_facts
+from overlane.figures.units import exact_ns, format_count, format_ns, format_stamps
+from overlane.ui.engines import device_summary, places_of
+from overlane.ui.facts import StreamFacts, TraceFacts, stream_facts
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import fact_list, goto, heading, table
 from overlane.ui.rows import (
     Connection,
     Fact,
+    column_facts,
     connections,
-    facts_of_row,
+    headline_facts,
     interval_of,
     row_title,
     unknown_columns,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["range_panel", "search_panel", "selection_panel", "trace_panel"]
 
 _TEXT_SHOWN = 400
+_STREAMS_VERSION = 1
+"""Changes with `StreamFacts`, so that stored ones of older versions are reckoned anew."""
 _NOUNS_OF_TABLES = {
     "ops": "operations",
     "api_calls": "host calls",
@@ -50,36 +54,21 @@ def selection_panel(opened: OpenedTrace, selection: dict[str, Any]) -> list[Comp
         IndexError: There is no such row.
     """
     trace, name, row = opened.trace, str(selection["table"]), int(selection["row"])
-    facts = facts_of_row(trace, name, row)
-    unknown = unknown_columns(trace, name, row)
-    first = [
-        fact
-        for fact in facts
-        if not fact.column or fact.column in {"name", "start_ns", "end_ns"} or fact.column == "stream_id"
-    ]
-    rest = [fact for fact in facts if fact not in first]
+    columns = column_facts(trace, name, row)
     said = [Fact(str(key), *_plain(value)) for key, value in trace.attributes(name, row).items()]
-    return [
-        html.Div(
-            [
-                heading(f"Selected {row_title(name, row).rsplit(' ', 1)[0]}", note=f"{name} {row}"),
-                fact_list(first),
-                *_links(opened, selection),
-            ],
-            className="ov-panel",
-        ),
-        html.Div(
-            [heading("All columns", note=f"{len(facts)} known"), fact_list(rest), _not_recorded(unknown)],
-            className="ov-panel",
-        ),
-        html.Div(
-            [
-                heading("The source also says"),
-                fact_list(said) if said else html.P("Nothing more.", className="ov-quiet"),
-            ],
-            className="ov-panel",
-        ),
-    ]
+    more = [heading("The source also says"), fact_list(said)] if said else []
+    noun, _, number = row_title(name, row).rpartition(" ")
+    parts = (
+        [heading(f"Selected {noun}", note=f"{name} {number}"), fact_list(headline_facts(trace, name, row))],
+        [heading("Connected with"), _links(opened, selection)],
+        [
+            heading("All columns", note=f"{len(columns)} known"),
+            fact_list(columns),
+            _not_recorded(unknown_columns(trace, name, row)),
+            *more,
+        ],
+    )
+    return [html.Div(part, className="ov-panel") for part in parts]
 
 
 def _plain(value: Any) -> tuple[str, str]:
@@ -97,7 +86,7 @@ def _not_recorded(unknown: list[Fact]) -> Component | None:
     )
 
 
-def _links(opened: OpenedTrace, selection: dict[str, Any]) -> list[Component]:
+def _links(opened: OpenedTrace, selection: dict[str, Any]) -> Component:
     trace, name, row = opened.trace, str(selection["table"]), int(selection["row"])
     found: list[Component] = []
     grouped: dict[str, list[Connection]] = {}
@@ -120,7 +109,7 @@ def _links(opened: OpenedTrace, selection: dict[str, Any]) -> list[Component]:
             else _link(selection, trace, _neighbour(trace, name, side, int(other)))
         )
         found.append(html.Div([html.Dt(side), html.Dd(text)], className="ov-fact"))
-    return [html.Dl(found, className="ov-facts")]
+    return html.Dl(found, className="ov-facts")
 
 
 def _rank(selection: dict[str, Any], trace: Trace) -> int | None:
@@ -154,10 +143,8 @@ def _link(selection: dict[str, Any], trace: Trace, item: Connection) -> Componen
     )
 
 
-def trace_panel(trace: Trace, trace_id: str, rank: int | None) -> list[Component]:
+def trace_panel(opened: OpenedTrace, facts: TraceFacts, trace_id: str, rank: int | None) -> list[Component]:
     """Return the whole trace in words and as a table of its streams; stands where no slice is selected."""
-    facts = trace_facts(trace)
-    shown = rank if rank is not None else trace.ranks[0]
     counts = [
         Fact(_NOUNS_OF_TABLES.get(name, name.replace("_", " ")), format_count(count))
         for name, count in facts.row_counts.items()
@@ -168,49 +155,48 @@ def trace_panel(trace: Trace, trace_id: str, rank: int | None) -> list[Component
         Fact("span", format_ns(facts.span_ns), exact_ns(facts.span_ns)),
         *counts,
     ]
-    rows = [
-        [
-            goto(
-                "not recorded" if stream.stream_id is None else f"stream {stream.stream_id}",
-                timeline_href(
-                    trace_id,
-                    rank=rank,
-                    window=around(stream.start_ns, stream.end_ns, facts.span_ns, room_fraction=0.02),
-                    selected=("ops", stream.first_op),
-                ),
-            ),
-            "–" if stream.device_id is None else str(stream.device_id),
-            format_count(stream.op_count),
-            format_ns(stream.start_ns),
-            format_ns(stream.end_ns),
-        ]
-        for stream in stream_facts(trace, shown)
-    ]
-    streams = (
-        table(
-            "Streams of this trace",
-            ["stream", "GPU", "operations", "first start", "last end"],
-            rows,
-            numbers=(1, 2, 3, 4),
-            hides_caption=True,
-        )
-        if rows
-        else html.P("This trace holds no GPU work.", className="ov-quiet")
-    )
+    streams = _stream_table(opened, facts, trace_id, rank)
     return [
         html.Div([heading("This trace"), fact_list(about)], className="ov-panel", id="ov-summary"),
-        html.Div([heading("Streams", note="all, as a table"), streams], className="ov-panel"),
+        html.Div([heading("Streams"), streams], className="ov-panel"),
         html.Div([heading("How to look around"), fact_list(_keys())], className="ov-panel"),
     ]
+
+
+def _stream_table(opened: OpenedTrace, facts: TraceFacts, trace_id: str, rank: int | None) -> Component:
+    """Return the streams that have operations, each leading to its first one."""
+    shown_rank = rank if rank is not None else opened.trace.ranks[0]
+    found = [
+        StreamFacts(**values)
+        for values in opened.result(
+            f"streams of rank {shown_rank}",
+            _STREAMS_VERSION,
+            lambda: [asdict(item) for item in stream_facts(opened.trace, shown_rank)],
+        )
+    ]
+    if not found:
+        return html.P("This trace holds no GPU work.", className="ov-quiet")
+    has_devices = len({stream.device_id for stream in found}) > 1
+    rows = []
+    for stream in found:
+        shown = around(stream.start_ns, stream.end_ns, facts.span_ns, room_fraction=0.02)
+        name = "not recorded" if stream.stream_id is None else f"stream {stream.stream_id}"
+        if has_devices:
+            name = f"GPU {'?' if stream.device_id is None else stream.device_id} · {name}"
+        href = timeline_href(trace_id, rank=rank, window=shown, selected=("ops", stream.first_op))
+        times = format_ns(stream.start_ns), format_ns(stream.end_ns)
+        rows.append([goto(name, href), format_count(stream.op_count), *times])
+    head = ["stream", "operations", "first start", "last end"]
+    return table("Streams of this trace", head, rows, numbers=(1, 2, 3), hides_caption=True)
 
 
 def _keys() -> list[Fact]:
     return [
         Fact("click", "select a slice and see all that is known of it"),
-        Fact("drag, W A S D", "move and zoom; the wheel with Ctrl zooms at the pointer"),
-        Fact("shift + drag", "mark a range: busy, idle and overlap of it appear on the right"),
-        Fact("F", "fit the selection into view"),
-        Fact("M", "mark the selection's range"),
+        Fact("drag, wheel", "move; zoom at the mouse"),
+        Fact("W S A D", "zoom in and out, move"),
+        Fact("Shift + drag", "measure a range: busy, idle and overlap"),
+        Fact("F, M", "fit the selection into view, mark it"),
         Fact("/ and ?", "search, and all keys"),
     ]
 
@@ -262,11 +248,10 @@ def range_panel(trace: Trace | None, marked: dict[str, Any] | None) -> list[Comp
     start, end = int(marked["t0_ns"]), int(marked["t1_ns"])
     rank = _rank(marked, trace)
     devices = [x for x in engine_report(trace, window=(start, end)).to_json()["devices"] if x["rank"] == rank]
-    place = Place(marked["trace"], rank, trace.span_ns)
     ends = f"{exact_ns(start)} to {exact_ns(end)}"
     found: list[Component] = [heading("Marked range", note=format_ns(end - start))]
-    found.append(fact_list([Fact("from → to", f"{format_ns(start)} → {format_ns(end)}", ends)]))
-    for device in devices:
+    found.append(fact_list([Fact("from → to", format_stamps(start, end), ends)]))
+    for device, place in zip(devices, places_of(trace, marked["trace"], devices), strict=True):
         found += device_summary(device, place)
     if not devices:
         found.append(html.P("No GPU works in this range.", className="ov-quiet"))

@@ -6,16 +6,33 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlane.figures.palette import engine_label
-from overlane.figures.units import exact_ns, format_bytes, format_count, format_ns, format_rate
+from overlane.figures.units import (
+    exact_ns,
+    format_bytes,
+    format_count,
+    format_ns,
+    format_rate,
+    format_stamp,
+    format_stamps,
+)
 from overlane_collect.schema import TABLES, ColumnSpec
 
 if TYPE_CHECKING:
     from overlane.trace import Trace
 
-__all__ = ["Connection", "Fact", "connections", "facts_of_row", "row_title", "unknown_columns"]
+__all__ = [
+    "Connection",
+    "Fact",
+    "column_facts",
+    "connections",
+    "headline_facts",
+    "row_title",
+    "unknown_columns",
+]
 
 SHOWN_OPERATIONS = 5
 """Operations of one call that are listed one by one; graph launches own hundreds, which are counted."""
@@ -31,8 +48,6 @@ _NOUNS = {
     "blocks": "thread block",
     "event_records": "event record",
 }
-# The first facts of a row stand in the headline, so they are not repeated in the list of columns.
-_HEADLINE = {"name", "start_ns", "end_ns"}
 
 
 @dataclass(frozen=True)
@@ -89,21 +104,46 @@ def interval_of(values: dict[str, Any]) -> tuple[int, int]:
     return start, start if end is None else end
 
 
-def facts_of_row(trace: Trace, table: str, row_id: int) -> list[Fact]:
-    """Return what the trace says of one row: what it is first, then every column that is known.
+def headline_facts(trace: Trace, table: str, row_id: int) -> list[Fact]:
+    """Return what a row is in few facts: name, times, and for operations stream, size and throughput.
 
     Raises:
         KeyError: The contract has no such table.
         IndexError: The table has no such row.
     """
     values = trace.row(table, row_id)
-    found = _headline(trace, table, values)
+    found = []
+    if values.get("name") is not None:
+        found.append(Fact("name", values["name"], values["name"], "name"))
+    start, end = interval_of(values)
+    if table == "ops":
+        found.append(Fact("stream", _stream_words(trace, values), "the stream that it ran on", "stream_id"))
+    if values.get("end_ns", start) is None:
+        found.append(Fact("start", format_stamp(start), exact_ns(start), "start_ns"))
+        found.append(Fact("end", "not finished when the recording ended", "", "end_ns"))
+    elif "end_ns" in values:
+        ends = f"{exact_ns(start)} → {exact_ns(end)}"
+        found.append(Fact("start → end", format_stamps(start, end), ends, "start_ns"))
+        found.append(Fact("duration", format_ns(end - start), exact_ns(end - start)))
+    if table == "ops":
+        found += _operation_facts(values, end - start)
+    return found
+
+
+def column_facts(trace: Trace, table: str, row_id: int) -> list[Fact]:
+    """Return every column of a row that is known, in the order of the contract.
+
+    Raises:
+        KeyError: The contract has no such table.
+        IndexError: The table has no such row.
+    """
+    values = trace.row(table, row_id)
+    found = []
     for spec in TABLES[table].columns:
-        if values[spec.name] is not None and spec.name not in _HEADLINE:
+        if values[spec.name] is not None:
             text, exact = _in_words(spec, values[spec.name])
-            found.append(
-                Fact(spec.name.removesuffix("_ns").replace("_", " "), text, exact or spec.doc, spec.name)
-            )
+            label = spec.name.removesuffix("_ns").replace("_", " ")
+            found.append(Fact(label, text, exact or spec.doc, spec.name))
     return found
 
 
@@ -117,42 +157,22 @@ def unknown_columns(trace: Trace, table: str, row_id: int) -> list[Fact]:
     ]
 
 
-def _headline(trace: Trace, table: str, values: dict[str, Any]) -> list[Fact]:
+def _operation_facts(values: dict[str, Any], duration_ns: int) -> list[Fact]:
     found = []
-    name = values.get("name")
-    if name is not None:
-        found.append(Fact("name", name, name, "name"))
-    start, end = interval_of(values)
-    if "end_ns" in values:
-        if values["end_ns"] is None:
-            found.append(Fact("start", format_ns(start), exact_ns(start), "start_ns"))
-            found.append(Fact("end", "not finished when the recording ended", "", "end_ns"))
-        else:
-            exact = f"{exact_ns(start)} → {exact_ns(end)}"
-            found.append(Fact("start → end", f"{format_ns(start)} → {format_ns(end)}", exact, "start_ns"))
-            found.append(Fact("duration", format_ns(end - start), exact_ns(end - start)))
-    if table == "ops":
-        found += _operation_headline(trace, values, end - start)
-    return found
-
-
-def _operation_headline(trace: Trace, values: dict[str, Any], duration_ns: int) -> list[Fact]:
-    found = [
-        Fact("stream", _stream_words(trace, values), "the stream that the operation ran on", "stream_id")
-    ]
-    if values["bytes"] and duration_ns:
-        found.append(
-            Fact("throughput", format_rate(values["bytes"], duration_ns), "bytes divided by duration")
-        )
     queued = values["queued_ns"]
     if queued is not None:
-        found.append(
-            Fact(
-                "queued before start",
-                format_ns(values["start_ns"] - queued),
-                exact_ns(values["start_ns"] - queued),
-            )
-        )
+        ahead = values["start_ns"] - queued
+        found.append(Fact("queued before", format_ns(ahead), f"{exact_ns(ahead)} from queued to start"))
+    if values["grid"] and values["block"]:
+        sizes = " × ".join(map(str, values["grid"])), " × ".join(map(str, values["block"]))
+        found.append(Fact("grid, block", f"{sizes[0]} blocks of {sizes[1]} threads"))
+    if values["bytes"] is not None:
+        moved = format_bytes(values["bytes"])
+        rate = f" at {format_rate(values['bytes'], duration_ns)}" if values["bytes"] and duration_ns else ""
+        found.append(Fact("moved", moved + rate, f"{format_count(values['bytes'])} bytes by the duration"))
+    kinds = [kind for kind in (values["src_memory"], values["dst_memory"]) if kind is not None]
+    if kinds:
+        found.append(Fact("memory", " → ".join(kinds)))
     return found
 
 
@@ -180,7 +200,7 @@ def _stream_words(trace: Trace, values: dict[str, Any]) -> str:
 def _in_words(spec: ColumnSpec, value: Any) -> tuple[str, str]:
     """Return the value for people and, where it differs, digit by digit."""
     if spec.unit == "ns":
-        return format_ns(value), exact_ns(value)
+        return format_stamp(value), exact_ns(value)
     if spec.unit.startswith("bytes"):
         return format_bytes(value), f"{format_count(value)} bytes"
     if isinstance(value, list):
@@ -203,11 +223,35 @@ def _matches(trace: Trace, table: str, wanted: dict[str, Any]) -> np.ndarray[Any
             if same is None:
                 return np.zeros(0, np.int64)
         else:
-            same = pc.fill_null(pc.equal(column, value), False)
+            same = _equal(column, value, if_null=False)
         mask = same if mask is None else pc.and_(mask, same)
     if mask is None:
         return np.zeros(0, np.int64)
-    return np.flatnonzero(mask.to_numpy()).astype(np.int64, copy=False)
+    return _true_rows(mask)
+
+
+# Where Arrow meets a plain Python value it imports pandas first, half a second at the first click; these
+# functions hand it buffers instead.
+
+
+def _scalar(value: int, dtype: pa.DataType) -> pa.Scalar:
+    if pa.types.is_boolean(dtype):
+        content = bytes([value])
+    else:
+        content = value.to_bytes(dtype.byte_width, "little", signed=True)
+    return pa.Array.from_buffers(dtype, 1, [None, pa.py_buffer(content)])[0]
+
+
+def _equal(column: pa.ChunkedArray, value: int, *, if_null: bool) -> pa.ChunkedArray:
+    return pc.fill_null(pc.equal(column, _scalar(value, column.type)), _scalar(if_null, pa.bool_()))
+
+
+def _true_rows(mask: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.from_dlpack(pc.indices_nonzero(mask)).astype(np.int64)
+
+
+def _arrow_rows(rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
 
 
 def _first_row(trace: Trace, table: str, wanted: dict[str, Any]) -> int | None:
@@ -225,9 +269,8 @@ def _joined(
     # Ids are only unique within a process; where a source does not name it, the id alone has to do.
     for key in ("rank", "process_id"):
         if values.get(key) is not None and len(found) and key in trace.table(table).schema.names:
-            taken = trace.table(table)[key].take(found)
-            same = pc.fill_null(pc.equal(taken, values[key]), True).to_numpy()
-            found = found[same]
+            taken = trace.table(table)[key].take(_arrow_rows(found))
+            found = found[_true_rows(_equal(taken, values[key], if_null=True))]
     return found
 
 

@@ -21,8 +21,6 @@ from overlane.ui.pages import PAGES
 from overlane.ui.security import content_security_policy, is_loopback, protect, script_hash
 
 if TYPE_CHECKING:
-    from waitress.server import BaseWSGIServer
-
     from overlane.ui.store import TraceStore
 
 __all__ = ["create_app", "serve"]
@@ -87,23 +85,36 @@ def serve(
         MachineError: The port is in use or may not be bound.
     """
     say = say or _print_line
+    from waitress.server import create_server  # noqa: PLC0415 - tests of the app do without it
+
+    listener = _bind(host, port)
     app = create_app(store, host=host)
-    server, bound = _bind(app.server, host, port)
-    shown = "127.0.0.1" if host in {"0.0.0.0", "::", ""} else f"[{host}]" if ":" in host else host  # noqa: S104
-    address = f"http://{shown}:{bound}{path}"
-    if port is None and bound != DEFAULT_PORT:
-        say(f"Port {DEFAULT_PORT} is in use, so this is port {bound}.")
-    if not is_loopback(host):
-        say(f"Warning: bound to {host}, so whoever reaches this machine can read the traces.")
-    say(f"Overlane is at {address} (stop it with Ctrl+C)")
-    store.warm_up()
-    if opens_browser:
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    server = create_server(
+        app.server, sockets=[listener], threads=_THREADS, ident="overlane", clear_untrusted_proxy_headers=True
+    )
     try:
+        address = _announce(say, host, port, listener.getsockname()[1], path)
+        store.warm_up()
+        if opens_browser:
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         server.run()
+    except KeyboardInterrupt:  # Ctrl+C is how a server is stopped, not a failure
+        pass
     finally:
         server.close()
         store.close()
+
+
+def _announce(say: Callable[[str], None], host: str, wanted: int | None, port: int, path: str) -> str:
+    """Say where the server is and what to know about that; returns the address to open."""
+    shown = "127.0.0.1" if host in {"0.0.0.0", "::", ""} else f"[{host}]" if ":" in host else host  # noqa: S104
+    if wanted is None and port != DEFAULT_PORT:
+        say(f"Port {DEFAULT_PORT} is in use, so this is port {port}.")
+    if not is_loopback(host):
+        say(f"Warning: bound to {host}, so whoever reaches this machine can read the traces.")
+    address = f"http://{shown}:{port}{path}"
+    say(f"Overlane is at {address} (stop it with Ctrl+C)")
+    return address
 
 
 def _print_line(line: str) -> None:
@@ -111,12 +122,12 @@ def _print_line(line: str) -> None:
     sys.stdout.flush()
 
 
-def _bind(server: Flask, host: str, port: int | None) -> tuple[BaseWSGIServer, int]:
-    """Bind to the port asked for, else to the first free one from the default port on."""
+def _bind(host: str, port: int | None) -> socket.socket:
+    """Return a socket bound to the port asked for, else to the first free one from the default port on."""
     ports = [port] if port is not None else list(range(DEFAULT_PORT, DEFAULT_PORT + _PORTS_TRIED))
     for candidate in ports:
         try:
-            return _create(server, host, candidate)
+            return _bound_socket(host, candidate)
         except OSError as error:
             if error.errno == errno.EADDRINUSE and port is None:
                 continue
@@ -126,13 +137,19 @@ def _bind(server: Flask, host: str, port: int | None) -> tuple[BaseWSGIServer, i
     )
 
 
-def _create(server: Flask, host: str, port: int) -> tuple[BaseWSGIServer, int]:
-    from waitress.server import create_server  # noqa: PLC0415 - tests of the app do without it
-
-    created = create_server(
-        server, host=host, port=port, threads=_THREADS, ident="overlane", clear_untrusted_proxy_headers=True
-    )
-    return created, port or created.effective_port
+def _bound_socket(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        # A server that was just stopped leaves connections that would hold its port for a minute.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError:
+        bound.close()
+        raise
+    return bound
 
 
 def _why_not(host: str, port: int, error: OSError) -> str:

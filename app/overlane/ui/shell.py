@@ -12,7 +12,7 @@ from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
 from overlane.ui import ids
-from overlane.ui.facts import TraceFacts, trace_facts
+from overlane.ui.facts import TraceFacts
 from overlane.ui.links import parse_search, timeline_href
 from overlane.ui.pages import PAGES
 from overlane.ui.parts import extra
@@ -79,7 +79,7 @@ _CHOOSE = """function(value) {
     return '?' + query.toString();
 }"""
 
-_PROVEN_SHOWN = 3
+_PROVEN_SHOWN = 2
 
 
 def layout(store: TraceStore) -> Component:
@@ -184,9 +184,8 @@ def register(app: dash.Dash, store: TraceStore) -> None:
             app,
             _CHOOSE % {"key": key, "drops": drops},
             Output(ids.LOCATION, "search", allow_duplicate=True),
-            Input(element, "value"),
+            Input(element, "value", allow_optional=True),
             first_call=False,
-            optional=True,
         )
     wire(
         app,
@@ -218,7 +217,7 @@ def follow(
 
 def show_header(store: TraceStore, state: dict[str, Any] | None) -> list[Any]:
     """Return what the header says of the trace that is shown, and the addresses of the pages."""
-    facts = facts_of(store, state)
+    facts = store.facts(state["trace"] if state else None)
     return [header_trace(state, facts), proof_badge(facts), header_tools(store, state), *nav_hrefs(state)]
 
 
@@ -254,14 +253,6 @@ def _asked(store: TraceStore, trace_id: str | None) -> dict[str, Any]:
     }
 
 
-def facts_of(store: TraceStore, state: dict[str, Any] | None) -> TraceFacts | None:
-    """Return the facts of the trace that is shown, None while it is not ready."""
-    if not state or state["state"] != "ready":
-        return None
-    opened = store.opened(state["trace"])
-    return None if opened is None else trace_facts(opened.trace)
-
-
 def nav_hrefs(state: dict[str, Any] | None) -> list[str]:
     """Return the addresses of the pages, with the trace that is shown."""
     if not state or not state["trace"]:
@@ -284,7 +275,7 @@ def header_trace(state: dict[str, Any] | None, facts: TraceFacts | None) -> list
     elif facts is not None:
         words = [
             facts.device_words,
-            f"driver {facts.driver}" if facts.driver else "",
+            f"CUDA driver {facts.driver}" if facts.driver else "",
             facts.producer or facts.format,
         ]
         text = " · ".join(word for word in words if word)
@@ -357,8 +348,8 @@ def header_tools(store: TraceStore, state: dict[str, Any] | None) -> list[Compon
     if not state or state["state"] != "ready":
         return []
     found: list[Component] = []
-    opened = store.opened(state["trace"])
-    ranks = opened.trace.ranks if opened is not None else ()
+    facts = store.facts(state["trace"])
+    ranks = facts.ranks if facts is not None else ()
     if len(ranks) > 1:
         choices = [{"value": str(rank), "label": f"rank {rank}"} for rank in ranks if rank is not None]
         shown = state["rank"] if state["rank"] is not None else ranks[0]

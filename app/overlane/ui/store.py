@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from overlane.errors import NotInLibraryError, OverlaneError
+from overlane.ui.facts import TraceFacts, trace_facts
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace, TraceCache
@@ -112,6 +113,7 @@ class TraceStore:
         self._listings: dict[str, Listing] = {}
         self._by_path: dict[Path, str] = {}
         self._opened: dict[str, OpenedTrace] = {}
+        self._facts: dict[str, TraceFacts] = {}
         self._settled: dict[str, threading.Event] = {}
         self._jobs: queue.PriorityQueue[tuple[int, int, str]] = queue.PriorityQueue()
         self._ticket = itertools.count()
@@ -241,6 +243,11 @@ class TraceStore:
                 raise OverlaneError(listing.reason)
             return self._opened.get(trace_id)
 
+    def facts(self, trace_id: str | None) -> TraceFacts | None:
+        """Return the facts of a trace, None unless it is ready."""
+        with self._lock:
+            return self._facts.get(trace_id) if trace_id is not None else None
+
     def warm_up(self) -> None:
         """Start opening the named traces, the first one first; compiled code is loaded on the way."""
         for listing in self.listings():
@@ -261,6 +268,7 @@ class TraceStore:
                 opened.close()
                 self._listings[trace_id] = replace(self._listings[trace_id], state="listed")
             self._opened.clear()
+            self._facts.clear()
             self._is_closing = False
 
     def _add(self, path: Path, name: str, *, is_named: bool) -> None:
@@ -333,6 +341,7 @@ class TraceStore:
             )
             # The first rank's index and the compiled code of a tile are made here, before the page asks.
             opened.timeline(opened.trace.ranks[0]).tile(0, max(opened.trace.span_ns, 1), 64)
+            facts = trace_facts(opened.trace)
         except OverlaneError as error:
             self._settle(trace_id, state="failed", reason=str(error))
         except MemoryError:
@@ -348,6 +357,7 @@ class TraceStore:
         else:
             with self._lock:
                 self._opened[trace_id] = opened
+                self._facts[trace_id] = facts
             self._settle(trace_id, state="ready", reason="")
 
     def _the_cache(self) -> TraceCache:

@@ -26,9 +26,7 @@ def wire(app: dash.Dash, function: Callable[..., Any], *parts: Any, first_call: 
     app.callback(*parts, prevent_initial_call=not first_call)(function)
 
 
-def wire_script(
-    app: dash.Dash, script: str, *parts: Any, first_call: bool = True, optional: bool = False
-) -> None:
+def wire_script(app: dash.Dash, script: str, *parts: Any, first_call: bool = True) -> None:
     """Attach a callback that runs in the browser.
 
     Args:
@@ -36,8 +34,7 @@ def wire_script(
         script: A few lines of JavaScript.
         parts: Outputs, inputs and states.
         first_call: Call it once when the page has loaded.
-        optional: Its elements are not always there.
     """
     app.clientside_callback(  # type: ignore[no-untyped-call]
-        script, *parts, prevent_initial_call=not first_call, optional=optional
+        script, *parts, prevent_initial_call=not first_call
     )

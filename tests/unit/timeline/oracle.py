@@ -1,7 +1,8 @@
-"""Slow and plain answers to what a timeline must show, written apart from the index and checked by hand in its own test."""
+"""Slow and plain answers to what a timeline must show, apart from the index and checked by hand."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import struct
@@ -22,30 +23,23 @@ class Drawn:
 
 
 def first_fit(intervals):
-    """Return the sublane of each (start, end, ...) in drawing order: by start, longer first, then as given."""
+    """Return the sublane of each (start, end): placed by start, longer first, then as given."""
     order = sorted(range(len(intervals)), key=lambda i: (intervals[i][0], -intervals[i][1], i))
     lanes = []
     sublane = {}
     for i in order:
         start, end = intervals[i][:2]
-        for number, taken in enumerate(lanes):
-            if all(not overlap(start, end, s, e) for s, e in taken):
-                break
-        else:
-            number = len(lanes)
+        free = [at for at, taken in enumerate(lanes) if not any(e > start for _, e in taken)]
+        number = free[0] if free else len(lanes)
+        if not free:
             lanes.append([])
         lanes[number].append((start, end))
         sublane[i] = number
     return [sublane[i] for i in range(len(intervals))]
 
 
-def overlap(a0, a1, b0, b1):
-    """Tell whether two intervals cannot share a lane; b stands first. An empty one inside another cannot."""
-    return b1 > a0
-
-
 def union_runs(slices):
-    """Return the runs of touching or overlapping slices, each with its first row, its rows, and its category of most work."""
+    """Return the runs of touching slices, each with first row, number of rows and category of most work."""
     runs = []
     for s in sorted(slices, key=lambda s: (s.start, s.row)):
         if runs and s.start <= max(x.end for x in runs[-1]):
@@ -66,16 +60,17 @@ def heaviest(slices, otherwise):
 
 
 def meeting(slices, t0, t1):
-    """Return the slices that meet [t0, t1), in order; an empty slice meets the window that holds its point."""
+    """Return the slices that meet [t0, t1), in order; an empty one meets the window of its point."""
     return sorted(
-        (s for s in slices if s.start < t1 and (s.end > t0 or s.start >= t0)), key=lambda s: (s.start, s.end, s.row)
+        (s for s in slices if s.start < t1 and (s.end > t0 or s.start >= t0)),
+        key=lambda s: (s.start, s.end, s.row),
     )
 
 
 def union_length(intervals):
     """Return how many nanoseconds are covered, by walking over all edges."""
     edges = sorted({e for i in intervals for e in i})
-    return sum(b - a for a, b in zip(edges, edges[1:], strict=False) if any(s <= a and b <= e for s, e in intervals))
+    return sum(b - a for a, b in itertools.pairwise(edges) if any(s <= a and b <= e for s, e in intervals))
 
 
 def check_lane(tile, wire, slices, *, whole_pixels=True):
@@ -103,8 +98,10 @@ def check_lane(tile, wire, slices, *, whole_pixels=True):
         assert tile.category[i] == heaviest(run, run[0].category)
         if len(run) > 1 and whole_pixels:
             assert all((s.end - s.start) * px < window for s in run), "a slice of a pixel or more was merged"
-            # A column is 1.07 pixels wide and its last element less than half a pixel.
-            assert (run[-1].start - max(run[0].start, tile.t0_ns)) * px < 1.6 * window + px, "a run is too wide"
+            # A column is 1.07 pixels wide and its last element less than three quarters of one.
+            assert (run[-1].start - max(run[0].start, tile.t0_ns)) * px < 1.82 * window + px, (
+                "a run is too wide"
+            )
     assert at == len(expected), "slices were lost"
     return len(mine)
 
@@ -124,4 +121,11 @@ def decode(message):
     at += -at % 4
     names = json.loads(message[at : at + name_bytes])
     assert at + name_bytes == len(message)
-    return {"t0": t0, "t1": t1, "ns_per_px": ns_per_px, "is_exact": bool(flags & 1), "names": names, **columns}
+    return {
+        "t0": t0,
+        "t1": t1,
+        "ns_per_px": ns_per_px,
+        "is_exact": bool(flags & 1),
+        "names": names,
+        **columns,
+    }

@@ -6,11 +6,11 @@ import doctest
 
 import numpy as np
 import pytest
-from unit.timeline.traces import lane, make_trace, open_timeline
 
 from overlane.timeline import names as names_module
 from overlane.timeline import timeline as timeline_module
 from overlane.timeline.names import short_name
+from unit.timeline.traces import lane, make_trace, open_timeline
 
 OP = {"device_id": 0, "context_id": 1, "stream_id": 7, "engine": "compute"}
 
@@ -20,12 +20,25 @@ def busy():
     rng = np.random.default_rng(6)
     words = ["gemm_kernel", "Reduce_Kernel", "copy", None]
     ops = [
-        {**OP, "start_ns": int(s), "end_ns": int(s) + int(rng.integers(0, 60)), "name": words[int(rng.integers(3))],
-         "stream_id": int(rng.integers(3))}
+        {**OP, "start_ns": int(s), "end_ns": int(s) + int(rng.integers(0, 60)),
+         "name": words[int(rng.integers(3))], "stream_id": int(rng.integers(3))}
         for s in rng.integers(0, 20_000, 900)
     ]  # fmt: skip
-    calls = [{"process_id": 1, "thread_id": 2, "start_ns": at, "end_ns": at + 3, "name": "cudaLaunchKernel"} for at in range(0, 900, 9)]
-    ranges = [{"process_id": 1, "thread_id": 2, "start_ns": at, "end_ns": at + 50 - at % 50, "track": "python", "name": "f"} for at in range(0, 500, 10)]
+    calls = [
+        {"process_id": 1, "thread_id": 2, "start_ns": at, "end_ns": at + 3, "name": "cudaLaunchKernel"}
+        for at in range(0, 900, 9)
+    ]
+    ranges = [
+        {
+            "process_id": 1,
+            "thread_id": 2,
+            "start_ns": at,
+            "end_ns": at + 50 - at % 50,
+            "track": "python",
+            "name": "f",
+        }
+        for at in range(0, 500, 10)
+    ]
     return make_trace(ops=ops, api_calls=calls, ranges=ranges)
 
 
@@ -111,7 +124,9 @@ def test_names_of_exact_slices_come_with_the_tile(busy):
     tile = timeline.tile(0, 20_000, 100_000)
     words = __import__("json").loads(tile.names)
     rows = {table: busy.table(table).to_pylist() for table in ("ops", "api_calls", "ranges")}
-    tables = {each["first"] + k: each["table"] for each in timeline.meta()["lanes"] for k in range(each["sublanes"])}
+    tables = {
+        each["first"] + k: each["table"] for each in timeline.meta()["lanes"] for k in range(each["sublanes"])
+    }
     named = 0
     for wire, row, count, code in zip(tile.lane, tile.row, tile.count, tile.name, strict=True):
         if count == 1:
@@ -126,7 +141,10 @@ def test_names_of_exact_slices_come_with_the_tile(busy):
     ("full", "short"),
     [
         ("void gemm<128, float>(float const*, int)", "gemm"),
-        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 7>(cublasGemvParams<int>)", "kernel"),
+        (
+            "std::enable_if<!(false), void>::type internal::gemvx::kernel<int, 7>(cublasGemvParams<int>)",
+            "kernel",
+        ),
         ("at::native::(anonymous namespace)::scan<float>(int)", "scan"),
         ("Memset (Device)", "Memset"),
         ("ampere_sgemm_32x128_tn", "ampere_sgemm_32x128_tn"),

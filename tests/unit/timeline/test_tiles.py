@@ -1,24 +1,33 @@
-"""Every tile is checked against the brute-force oracle: nothing lost, nothing merged that fits a pixel, busy time exact."""
+"""Every tile against the brute-force oracle: nothing lost, nothing of a pixel merged, busy time exact."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.timeline.oracle import Drawn, check_lane, decode, first_fit, union_length, union_runs
-from unit.timeline.traces import lane, make_trace, open_timeline
 
 from overlane.timeline import CATEGORIES, encode_tile
 from overlane.timeline import timeline as timeline_module
+from unit.timeline.oracle import Drawn, check_lane, decode, first_fit, union_length, union_runs
+from unit.timeline.traces import lane, make_trace, open_timeline
 
 ENGINES = ("compute", "copy_h2d", "memset")
 YEAR = 365 * 86_400 * 10**9
 
 durations = st.one_of(
-    st.just(0), st.integers(1, 30), st.integers(1, 30), st.integers(1, 3_000), st.integers(1, 6 * 10**9), st.none()
+    st.just(0),
+    st.integers(1, 30),
+    st.integers(1, 30),
+    st.integers(1, 3_000),
+    st.integers(1, 6 * 10**9),
+    st.none(),
 )
-starts = st.one_of(st.integers(0, 300), st.integers(0, 10_000), st.integers(0, 10**10), st.integers(0, 3 * YEAR))
+starts = st.one_of(
+    st.integers(0, 300), st.integers(0, 10_000), st.integers(0, 10**10), st.integers(0, 3 * YEAR)
+)
 op = st.tuples(starts, durations, st.integers(0, 1), st.sampled_from(ENGINES))
 
 
@@ -37,7 +46,8 @@ ops_strategy = st.one_of(st.lists(op, min_size=1, max_size=40), st.integers(0, 1
 
 def trace_of(ops):
     return make_trace(ops=[
-        {"start_ns": s, "end_ns": None if d is None else s + d, "stream_id": n, "device_id": 0, "context_id": 1, "engine": e}
+        {"start_ns": s, "end_ns": None if d is None else s + d, "stream_id": n, "engine": e,
+         "device_id": 0, "context_id": 1}
         for s, d, n, e in ops
     ])  # fmt: skip
 
@@ -46,7 +56,12 @@ def expected_lanes(trace):
     """Return the slices of each lane id and sublane, from the table's rows alone."""
     rows = trace.table("ops").to_pylist()
     drawn = [
-        Drawn(r["start_ns"], trace.span_ns if r["end_ns"] is None else r["end_ns"], i, CATEGORIES.index(r["engine"]))
+        Drawn(
+            r["start_ns"],
+            trace.span_ns if r["end_ns"] is None else r["end_ns"],
+            i,
+            CATEGORIES.index(r["engine"]),
+        )
         for i, r in enumerate(rows)
     ]
     lanes = {}
@@ -127,14 +142,18 @@ def test_a_tile_survives_the_wire(ops, t0, width):
 def test_a_lone_short_kernel_is_visible_in_an_empty_second():
     timeline = open_timeline(trace_of([(500_000_000, 800, 0, "compute"), (10**9, 0, 1, "compute")]))
     tile = timeline.tile(0, 10**9, 100, [lane(timeline, "s:0:1:0")["first"]])
-    assert (tile.start_ns.tolist(), tile.end_ns.tolist(), tile.count.tolist()) == ([500_000_000], [500_000_800], [1])
+    assert (tile.start_ns.tolist(), tile.end_ns.tolist(), tile.count.tolist()) == (
+        [500_000_000],
+        [500_000_800],
+        [1],
+    )
     assert tile.busy.tolist() == [255]
 
 
 def test_a_full_second_never_looks_empty():
     rng = np.random.default_rng(1)
     edges = np.unique(np.concatenate([[0, 10**9], rng.integers(0, 10**9, 20_000)])).tolist()
-    timeline = open_timeline(trace_of([(a, b - a, 0, "compute") for a, b in zip(edges, edges[1:], strict=False)]))
+    timeline = open_timeline(trace_of([(a, b - a, 0, "compute") for a, b in itertools.pairwise(edges)]))
     tile = timeline.tile(0, 10**9, 500, [lane(timeline, "s:0:1:0")["first"]])
     assert tile.start_ns[0] == 0
     assert tile.end_ns[-1] == 10**9
@@ -181,7 +200,10 @@ def test_the_same_question_has_the_same_answer():
 
 def test_two_threads_answer_like_one(monkeypatch):
     rng = np.random.default_rng(4)
-    ops = [(int(s), int(rng.integers(0, 90)), int(rng.integers(2)), "compute") for s in rng.integers(0, 10**6, 3_000)]
+    ops = [
+        (int(s), int(rng.integers(0, 90)), int(rng.integers(2)), "compute")
+        for s in rng.integers(0, 10**6, 3_000)
+    ]
     timeline = open_timeline(trace_of(ops))
     alone = encode_tile(timeline.tile(0, 10**6, 640))
     monkeypatch.setattr(timeline_module, "_TWO_THREADS_FROM", 0)
@@ -197,7 +219,9 @@ def test_asking_for_some_lanes_gives_those_lanes():
     assert len(timeline.tile(0, 200, 50, [])) == 0
 
 
-@pytest.mark.parametrize(("t0", "t1", "px", "lanes"), [(5, 5, 10, None), (0, 5, 0, None), (0, 5, 10, [99]), (0, 5, 10, [-1])])
+@pytest.mark.parametrize(
+    ("t0", "t1", "px", "lanes"), [(5, 5, 10, None), (0, 5, 0, None), (0, 5, 10, [99]), (0, 5, 10, [-1])]
+)
 def test_impossible_questions_are_refused(t0, t1, px, lanes):
-    with pytest.raises(ValueError, match="window|wire lanes"):
+    with pytest.raises(ValueError, match=r"window|wire lanes"):
         open_timeline(trace_of([(0, 5, 0, "compute")])).tile(t0, t1, px, lanes)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from unit.timeline.oracle import decode
-from unit.timeline.traces import lane, make_trace, open_timeline
 
 from overlane.errors import TraceUnreadableError
 from overlane.timeline import CATEGORIES, encode_tile
+from unit.timeline.oracle import decode
+from unit.timeline.traces import lane, make_trace, open_timeline
 
 OP = {"rank": 0, "process_id": 1, "device_id": 0, "context_id": 1, "stream_id": 7, "engine": "compute"}
 
@@ -22,13 +22,24 @@ def tree(timeline):
         above = path(group["parent"]) if group["parent"] else []
         return [*above, group["label"]]
 
-    return [" / ".join([*path(each["group"]), each["label"]]) + f" ({each['rows']})" for each in meta["lanes"]]
+    return [
+        " / ".join([*path(each["group"]), each["label"]]) + f" ({each['rows']})" for each in meta["lanes"]
+    ]
 
 
 def test_a_device_with_its_engines_and_streams():
     trace = make_trace(
         devices=[{"rank": 0, "device_id": 0, "name": "NVIDIA H200", "sm_count": 132}],
-        streams=[{"rank": 0, "device_id": 0, "context_id": 1, "stream_id": 7, "stream_kind": "nonblocking", "priority": -5}],
+        streams=[
+            {
+                "rank": 0,
+                "device_id": 0,
+                "context_id": 1,
+                "stream_id": 7,
+                "stream_kind": "nonblocking",
+                "priority": -5,
+            }
+        ],
         ops=[
             {**OP, "start_ns": 0, "end_ns": 10},
             {**OP, "start_ns": 4, "end_ns": 12, "stream_id": 20},
@@ -51,7 +62,10 @@ def test_a_device_with_its_engines_and_streams():
     assert meta["minimap"] == [lane(timeline, "u:0")["first"]]
     assert meta["groups"][0]["sublabel"] == "132 SMs"
     tile = timeline.tile(0, 100, 1_000, [lane(timeline, "e:0:compute")["first"]])
-    assert list(zip(tile.start_ns, tile.end_ns, tile.row, tile.count, tile.busy, strict=True)) == [(0, 12, 0, 2, 255), (40, 41, 3, 1, 255)]
+    assert list(zip(tile.start_ns, tile.end_ns, tile.row, tile.count, tile.busy, strict=True)) == [
+        (0, 12, 0, 2, 255),
+        (40, 41, 3, 1, 255),
+    ]
 
 
 def test_collectives_keep_their_category_on_streams_only():
@@ -91,7 +105,9 @@ def test_streams_stand_under_their_partition_or_context():
 
 
 def test_the_same_stream_number_on_two_devices_is_two_lanes():
-    trace = make_trace(ops=[{**OP, "start_ns": 0, "end_ns": 1}, {**OP, "start_ns": 0, "end_ns": 1, "device_id": 1}])
+    trace = make_trace(
+        ops=[{**OP, "start_ns": 0, "end_ns": 1}, {**OP, "start_ns": 0, "end_ns": 1, "device_id": 1}]
+    )
     assert [line for line in tree(open_timeline(trace, 0)) if "stream 7" in line] == [
         "GPU 0 / Streams / stream 7 (1)",
         "GPU 1 / Streams / stream 7 (1)",
@@ -101,20 +117,36 @@ def test_the_same_stream_number_on_two_devices_is_two_lanes():
 def test_host_threads_with_everything_they_did():
     host = {"rank": 0, "process_id": 479, "thread_id": 480}
     trace = make_trace(
-        threads=[{**host, "process_name": "python3", "name": "main"}, {**host, "thread_id": 9, "name": "thread 9 (loader)"}],
-        api_calls=[{**host, "start_ns": 0, "end_ns": 9}, {**host, "start_ns": 10, "end_ns": 12, "api": "driver"}],
+        threads=[
+            {**host, "process_name": "python3", "name": "main"},
+            {**host, "thread_id": 9, "name": "thread 9 (loader)"},
+        ],
+        api_calls=[
+            {**host, "start_ns": 0, "end_ns": 9},
+            {**host, "start_ns": 10, "end_ns": 12, "api": "driver"},
+        ],
         syncs=[{**host, "start_ns": 3, "end_ns": 8}],
         ranges=[
             {**host, "start_ns": 0, "end_ns": 90, "track": "python", "name": "main.py"},
             {**host, "start_ns": 10, "end_ns": 20, "track": "python", "name": "inner"},
             {**host, "start_ns": 0, "end_ns": 50, "track": "operator", "name": "aten::mm"},
             {**host, "start_ns": 0, "end_ns": 50, "track": "annotation"},
-            {**host, "start_ns": 0, "end_ns": 50, "track": "device_annotation", "device_id": 0, "stream_id": 7},
+            {
+                **host,
+                "start_ns": 0,
+                "end_ns": 50,
+                "track": "device_annotation",
+                "device_id": 0,
+                "stream_id": 7,
+            },
             {**host, "thread_id": 9, "start_ns": 0, "end_ns": 5, "track": "other"},
         ],
         instants=[{**host, "at_ns": 5}],
         overheads=[{**host, "start_ns": 1, "end_ns": 2}],
-        counters=[{"rank": 0, "process_id": 479, "track": "memory", "at_ns": at, "value": float(at), "unit": "MB"} for at in (0, 10, 20)],
+        counters=[
+            {"rank": 0, "process_id": 479, "track": "memory", "at_ns": at, "value": float(at), "unit": "MB"}
+            for at in (0, 10, 20)
+        ],
     )
     timeline = open_timeline(trace, 0)
     assert tree(timeline) == [
@@ -140,7 +172,9 @@ def test_host_threads_with_everything_they_did():
 def test_counters_are_drawn_as_heights_of_the_largest_sample():
     values = [0.0, 50.0, 100.0, 25.0, -3.0]
     trace = make_trace(
-        counters=[{"track": "power", "at_ns": at * 100, "value": v, "unit": "W"} for at, v in enumerate(values)],
+        counters=[
+            {"track": "power", "at_ns": at * 100, "value": v, "unit": "W"} for at, v in enumerate(values)
+        ],
         ops=[{**OP, "rank": None, "start_ns": 0, "end_ns": 1_000}],
     )
     timeline = open_timeline(trace, None)
@@ -218,5 +252,5 @@ def test_as_many_lanes_as_the_wire_can_number(streams):
 
 def test_more_lanes_than_the_wire_can_number_are_refused():
     trace = make_trace(ops=[{**OP, "stream_id": n, "start_ns": n, "end_ns": n + 5} for n in range(65_534)])
-    with pytest.raises(TraceUnreadableError, match="65536 tracks.*65535"):
+    with pytest.raises(TraceUnreadableError, match=r"65536 tracks.*65535"):
         open_timeline(trace, 0)

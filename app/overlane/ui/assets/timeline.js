@@ -371,11 +371,6 @@
       this.redrawOver();
     }
 
-    /** The shown window and what is selected in it. */
-    get state() {
-      return { t0: this.view.t0, t1: this.view.t1, selection: this.selection, range: this.range };
-    }
-
     get isReady() {
       return Boolean(this.meta && this.feed && !this.feed.pending && this.feed.isCurrent() && !this.view.frame);
     }

@@ -115,9 +115,8 @@
         const roomy = fitter.width(g, font, name || both) < room && fitter.width(g, font, both) <= room;
         const text = roomy ? both : name ? fitter.fit(g, font, name, room) : '';
         if (!text) continue;
-        const category = theme.categories[tile.category[i]];
         g.font = font;
-        g.fillStyle = category.text[kind === 'engine' ? 0 : tile.shades[i]];
+        g.fillStyle = theme.categories[tile.category[i]].text;
         g.fillText(text, t.left + a / t.pixelRatio + LABEL_PAD - 1, y + h / 2 + 0.5);
       }
     }

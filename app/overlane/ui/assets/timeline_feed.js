@@ -214,7 +214,7 @@
   /** A tile without slices, for a window that lies outside the trace (a linked one may be longer). */
   function emptyTile(t0, t1, lanes) {
     return {
-      n: 0, t0, t1, nsPerPixel: 1, exact: true, bytes: 0, names: new Map(), lanes: new Map(), asked: new Set(lanes),
+      n: 0, t0, t1, nsPerPixel: 1, exact: true, names: new Map(), lanes: new Map(), asked: new Set(lanes),
       start: new Float32Array(0), end: new Float32Array(0), reach: new Float32Array(0), row: new Uint32Array(0),
       count: new Uint32Array(0), name: new Uint32Array(0), lane: new Uint16Array(0), busy: new Uint8Array(0),
       category: new Uint8Array(0),

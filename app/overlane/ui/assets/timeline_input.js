@@ -173,6 +173,9 @@
     element.addEventListener('pointerup', (event) => {
       if (!drag) return;
       const done = drag;
+      const { x, y } = pointOf(t, event); // the last move may have been merged into this event
+      if (Math.hypot(x - done.x, y - done.y) > CLICK_PX) done.moved = true;
+      if (done.moved && DRAGS[done.kind]) DRAGS[done.kind](t, done, x, y);
       finish();
       if (done.moved && done.kind === 'range') t.setRange(t.range.t0, t.range.t1);
       else if (!done.moved) click(t, done, event);

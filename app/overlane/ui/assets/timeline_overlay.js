@@ -48,7 +48,8 @@
     outline(g, box, 0, 3);
   }
 
-  function drawHits(t, g) {
+  /** Marks the row that the arrow keys are on. */
+  function drawFocusRow(t, g) {
     if (t.focusRow < 0 || !t.hasFocus) return;
     const row = t.rows[t.focusRow];
     if (!row) return;
@@ -166,7 +167,7 @@
 
   function draw(t, g) {
     g.clearRect(0, 0, t.width, t.height);
-    drawHits(t, g);
+    drawFocusRow(t, g);
     drawMarkers(t, g);
     drawRange(t, g);
     g.save();

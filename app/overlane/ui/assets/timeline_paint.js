@@ -59,7 +59,7 @@
   function readTheme(element, categories) {
     const style = getComputedStyle(element);
     const context = document.createElement('canvas').getContext('2d');
-    const theme = { font: FONT, categories: [], shades: SHADES.length };
+    const theme = { font: FONT, categories: [] };
     for (const key of KEYS) theme[key] = rgb(context, style.getPropertyValue(`--ov-${key}`));
     for (const name of categories) {
       const base = rgb(context, style.getPropertyValue(`--ov-${name.replaceAll('_', '-')}`));
@@ -68,12 +68,13 @@
       theme.categories.push({
         name,
         base,
-        pixel: Int32Array.from(colours, (colour) => pack(colour)),
-        ghost: pack(base, 30),
-        area: pack(base, 110),
-        text: colours.map((colour) => css(textOn(colour))),
+        pixels: colours.map((colour) => pack(colour)),
+        text: css(textOn(base)), // one for all shades: neighbours with names in two colours look like two things
       });
     }
+    // One flat table for the raster: category times the number of shades, plus the shade.
+    theme.shades = SHADES.length;
+    theme.pixels = Int32Array.from(theme.categories.flatMap((category) => category.pixels));
     return theme;
   }
 
@@ -118,5 +119,5 @@
     }
   }
 
-  ov.paint = { FONT, TextFitter, css, mix, pack, readTheme, shadeOf };
+  ov.paint = { TextFitter, css, readTheme, shadeOf };
 })((window.overlane = window.overlane || {}));

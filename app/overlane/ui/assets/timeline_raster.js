@@ -108,8 +108,12 @@
     addSlices(tile, wire, scale, from, to, look) {
       const bounds = tile.lanes.get(wire);
       if (!bounds || from >= to) return;
-      const { start, end, count, category } = tile;
-      const shades = look.plain ? null : shadesOf(tile);
+      const { start, end, count, category, busy } = tile;
+      const shades = shadesOf(tile);
+      const table = this.theme.pixels;
+      const perCategory = this.theme.shades;
+      const shaded = look.plain ? 0 : 1;
+      const isCounter = look.kind === 'counter';
       const zero = tile.t0 * scale.perNs - scale.origin;
       const { perNs } = scale;
       const last = (to - zero) / perNs;
@@ -118,13 +122,13 @@
         this.slices++;
         const x0 = zero + start[i] * perNs;
         const x1 = zero + end[i] * perNs;
-        const colours = this.theme.categories[category[i]].pixel;
-        if (look.kind === 'counter' || count[i] > 1) {
-          this.addShare(x0, x1, from, to, tile.busy[i] / 255, colours[0], look);
+        const colour = category[i] * perCategory;
+        if (isCounter || count[i] > 1) {
+          this.addShare(x0, x1, from, to, busy[i] / 255, table[colour], look);
         } else if (x1 - x0 < 1) {
-          this.addNarrow(x0, x1 - x0, from, to, colours[shades ? shades[i] : 0], look);
+          this.addNarrow(x0, x1 - x0, from, to, table[colour + shaded * shades[i]], look);
         } else {
-          this.addExact(x0, x1, from, to, colours[shades ? shades[i] : 0], look, tile, i);
+          this.addExact(x0, x1, from, to, table[colour + shaded * shades[i]], look, tile, i);
         }
       }
     }

@@ -68,7 +68,6 @@
       category: take(Uint8Array),
       names: new Map(),
       asked: new Set(asked),
-      bytes: buffer.byteLength,
     };
     at = (at + 3) & ~3;
     if (nameBytes > 0) {

@@ -13,7 +13,7 @@ from overlane.errors import OverlaneError
 from overlane.figures.palette import engine_label
 from overlane.figures.units import format_bytes, format_count, format_ns
 from overlane.ui import ids
-from overlane.ui.facts import TraceFacts, trace_facts
+from overlane.ui.facts import TraceFacts
 from overlane.ui.links import overlap_href, timeline_href
 from overlane.ui.parts import extra, notice, swatch
 from overlane.ui.wiring import wire
@@ -75,6 +75,13 @@ def register(app: dash.Dash, store: TraceStore) -> None:
     )
     wire(
         app,
+        partial(look_again, store),
+        Output(ids.POLL, "disabled", allow_duplicate=True),
+        Input(ids.LIBRARY_RESCAN, "n_clicks"),
+        first_call=False,
+    )
+    wire(
+        app,
         partial(open_by_name, store),
         Output(ids.LIBRARY_FOUND, "children"),
         Output(ids.LOCATION, "href", allow_duplicate=True),
@@ -82,6 +89,15 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         State(ids.LIBRARY_NAME, "value"),
         first_call=False,
     )
+
+
+def look_again(store: TraceStore, _clicks: int | None) -> bool:
+    """Read the library folder again and try once more what failed; returns whether polling may rest."""
+    store.rescan()
+    for listing in store.listings():
+        if listing.state == "failed":
+            store.request(listing.trace_id)
+    return not store.is_busy()
 
 
 def show(
@@ -97,7 +113,7 @@ def show(
     store.rescan()
     listings = store.listings()
     current = (state or {}).get("trace")
-    cards = [card(listing, facts_if_ready(store, listing), current=current) for listing in listings]
+    cards = [card(listing, store.facts(listing.trace_id), current=current) for listing in listings]
     return cards or [empty_library(store)], [x.name for x in listings]
 
 
@@ -109,14 +125,6 @@ def open_by_name(store: TraceStore, _clicks: int | None, name: str | None) -> tu
     except OverlaneError as error:
         return notice("Not opened.", str(error), kind="failed"), no_update
     return None, timeline_href(listing.trace_id)
-
-
-def facts_if_ready(store: TraceStore, listing: Listing) -> TraceFacts | None:
-    """Return the facts of a trace that is open."""
-    if listing.state != "ready":
-        return None
-    opened = store.opened(listing.trace_id)
-    return None if opened is None else trace_facts(opened.trace)
 
 
 def empty_library(store: TraceStore) -> Component:
@@ -141,7 +149,10 @@ def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> 
     """Return one trace: its name and state, what it holds, what it can prove, and where to go."""
     body: list[Component]
     if listing.state == "failed":
-        body = [notice("Cannot be opened.", listing.reason, kind="failed")]
+        body = [
+            notice("Cannot be opened.", listing.reason, kind="failed"),
+            html.P("Look again tries it once more.", className="ov-quiet"),
+        ]
     elif listing.state == "loading":
         body = [
             dmc.Progress(value=max(100 * listing.progress, 3), striped=True, animated=True, size="sm"),
@@ -183,7 +194,7 @@ def _origin(listing: Listing, facts: TraceFacts | None) -> str:
 def actions(listing: Listing, *, current: str | None) -> list[Component]:
     """Return the links of a trace: open, overlap, compare with the one that is shown."""
     if listing.state == "failed":
-        return [dcc.Link("Try again", href=timeline_href(listing.trace_id), className="ov-button")]
+        return []
     found: list[Component] = [
         dcc.Link("Timeline", href=timeline_href(listing.trace_id), className="ov-button ov-button-main"),
         dcc.Link("Overlap", href=overlap_href(listing.trace_id), className="ov-button"),

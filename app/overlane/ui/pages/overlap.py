@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from overlane.errors import OverlaneError
 from overlane.figures.palette import Theme
 from overlane.ui import ids
-from overlane.ui.engines import Place, device_section, report_of
+from overlane.ui.engines import device_section, places_of, report_of
 from overlane.ui.parts import extra, notice
 from overlane.ui.wiring import wire
 
@@ -77,5 +77,5 @@ def show(store: TraceStore, state: dict[str, Any] | None, theme: str | None, pat
             "No GPU work.", "This trace holds no device operation: no engine was busy.", kind="warning"
         )
     colours: Theme = "dark" if theme == "dark" else "light"
-    places = [Place(state["trace"], device["rank"], opened.trace.span_ns) for device in devices]
+    places = places_of(opened.trace, state["trace"], devices)
     return [device_section(device, place, colours) for device, place in zip(devices, places, strict=True)]

@@ -36,6 +36,11 @@ _GIVE_TRACES = """function(open, path) {
     return [ready, rank, other, '', other ? {} : {display: 'none'}];
 }"""
 
+# Hits are shown beside the canvas, so that a search on another page leads to it.
+_GO_TO_HITS = """function(text, path) {
+    return text && !(path || '').startsWith('/timeline') ? '/timeline' : dash_clientside.no_update;
+}"""
+
 # Steps through the hits: the canvas selects the row and brings it into view.
 _STEP = """function(next, previous, enter, hits) {
     const none = dash_clientside.no_update;
@@ -136,6 +141,14 @@ def register(app: dash.Dash, store: TraceStore) -> None:
     )
     wire_script(
         app,
+        _GO_TO_HITS,
+        Output(ids.LOCATION, "pathname", allow_duplicate=True),
+        Input(ids.SEARCH, "value"),
+        State(ids.LOCATION, "pathname"),
+        first_call=False,
+    )
+    wire_script(
+        app,
         _STEP % ids.SEARCH_PREVIOUS,
         Output(ids.SEARCH_AT, "children"),
         Input(ids.SEARCH_NEXT, "n_clicks"),
@@ -172,31 +185,32 @@ def register(app: dash.Dash, store: TraceStore) -> None:
 
 
 def show_notice(store: TraceStore, state: dict[str, Any] | None) -> Any:
-    """Return the sentence that stands in for the canvas: opening, failed, nothing to show, no GPU work."""
-    if not state or state["state"] == "none":
-        return notice(
-            "No trace is open.",
-            "Choose one on the library page, or start the server with one: overlane serve TRACE",
-        )
-    if state["state"] == "loading":
-        return notice(
-            f"Opening {state['name']} …",
-            f"{state['progress']:.0%} read and indexed; this is done once per file.",
-        )
-    if state["state"] == "failed":
-        return notice(f"{state['name']} cannot be opened.", state["reason"], kind="failed")
+    """Return the sentence that stands in for the canvas or warns of it; nothing where all is well."""
+    if not state or state["state"] != "ready":
+        return absence(state)
     if state["other_state"] == "failed":
         return notice("The second trace cannot be opened.", state["other_reason"], kind="failed")
     if state["other_state"] == "loading":
         return notice(f"Opening {state['other_name']} …", f"{state['other_progress']:.0%} read and indexed.")
     opened = store.opened(state["trace"])
+    if opened is not None and opened.warnings:
+        return notice("Note.", " ".join(opened.warnings), kind="warning")
     if opened is not None and not opened.trace.table("ops").num_rows:
         return notice(
-            "No GPU work.",
-            "This trace holds no device operation; what the host recorded is shown.",
-            kind="warning",
+            "No GPU work.", "This trace holds no device operation, only the host's.", kind="warning"
         )
     return None
+
+
+def absence(state: dict[str, Any] | None) -> Component:
+    """Return why no trace is drawn: none chosen, still being opened, cannot be read."""
+    if not state or state["state"] == "none":
+        what = "Choose one on the library page, or start the server with one: overlane serve TRACE"
+        return notice("No trace is open.", what)
+    if state["state"] == "failed":
+        return notice(f"{state['name']} cannot be opened.", state["reason"], kind="failed")
+    done = f"{state['progress']:.0%} read and indexed; this is done once per file."
+    return notice(f"Opening {state['name']} …", done)
 
 
 def show_details(store: TraceStore, selection: dict[str, Any] | None, state: dict[str, Any] | None) -> Any:
@@ -209,8 +223,10 @@ def show_details(store: TraceStore, selection: dict[str, Any] | None, state: dic
             opened = store.opened(selection["trace"])
             if opened is not None:
                 return selection_panel(opened, selection)
-        opened = store.opened(state["trace"])
-        return None if opened is None else trace_panel(opened.trace, state["trace"], state["rank"])
+        opened, facts = store.opened(state["trace"]), store.facts(state["trace"])
+        if opened is None or facts is None:
+            return None
+        return trace_panel(opened, facts, state["trace"], state["rank"])
     except (OverlaneError, KeyError, IndexError) as error:
         return notice("Nothing to show.", f"The selected row cannot be found: {error}", kind="failed")
 

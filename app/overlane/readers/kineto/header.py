@@ -1,0 +1,158 @@
+"""The header of a Kineto trace: provenance, what the file can prove, what was left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from overlane.readers.kineto.envelope import Envelope
+from overlane_collect.model import Capability
+
+__all__ = ["base_ns", "capabilities", "extra", "producer", "rank_and_world", "version_text"]
+
+_BASE_KEYS = ("baseTimeNanoseconds", "baseTimeNanosecond")
+_SHOWN = (
+    "schemaVersion", "trace_id", "cupti_version", "roctracer_version", "with_flops", "with_modules", "with_stack",
+    "record_shapes", "profile_memory", "displayTimeUnit",
+)  # fmt: skip
+_DISTRIBUTED = ("backend", "pg_count", "pg_config", "nccl_version")
+_EPOCH_NS = 10**18
+"""Stamps from 2001 on are taken for wall-clock times of their own; relative ones stay below for 31 years."""
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62 else None
+
+
+def rank_and_world(envelope: Envelope) -> tuple[int | None, int | None]:
+    """Return rank and world size of `distributedInfo`, None where it does not say."""
+    info = envelope.members.get("distributedInfo")
+    if not isinstance(info, dict):
+        return None, None
+    rank, world = _integer(info.get("rank")), _integer(info.get("world_size"))
+    return (rank if rank is not None and 0 <= rank < 2**31 else None), world
+
+
+def base_ns(envelope: Envelope, origin_ns: int) -> int | None:
+    """Return the wall-clock time of the trace's origin, None when the file has relative times only.
+
+    Args:
+        envelope: Top level of the file.
+        origin_ns: Earliest stamp as the file gives it.
+    """
+    if origin_ns >= _EPOCH_NS:
+        return origin_ns
+    for key in _BASE_KEYS:
+        base = _integer(envelope.members.get(key))
+        if base is not None:
+            return base + origin_ns
+    return None
+
+
+def version_text(envelope: Envelope, *keys: str) -> str | None:
+    """Return a CUDA version number as text (`13000` is 13.0); other numbers and texts as they are."""
+    for key in keys:
+        value = envelope.members.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return (
+                f"{value // 1000}.{value % 1000 // 10}"
+                if key.startswith("cuda_") and value >= 1000
+                else str(value)
+            )
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def producer(envelope: Envelope) -> str:
+    """Return who wrote the file, as far as it says."""
+    members = envelope.members
+    for key, name in (("cupti_version", "CUPTI"), ("roctracer_version", "roctracer")):
+        if key in members:
+            return f"PyTorch profiler (Kineto, {name} {members[key]})"
+    return "PyTorch profiler (Kineto)"
+
+
+def extra(envelope: Envelope) -> dict[str, Any]:
+    """Return what else the top level says; environment, host and user names stay out."""
+    kept = {key: envelope.members[key] for key in _SHOWN if key in envelope.members}
+    info = envelope.members.get("distributedInfo")
+    if isinstance(info, dict):
+        kept["distributed"] = {key: info[key] for key in _DISTRIBUTED if key in info}
+    return kept
+
+
+def _known(table: pa.Table, column: str) -> int:
+    return table.num_rows - table[column].null_count
+
+
+def _said(condition: int, proven: str, otherwise: str) -> Capability:
+    return Capability(bool(condition), proven if condition else otherwise)
+
+
+def capabilities(tables: dict[str, pa.Table]) -> dict[str, Capability]:
+    """Return what the tables can prove, each with its reason."""
+    ops, calls, syncs, records = tables["ops"], tables["api_calls"], tables["syncs"], tables["event_records"]
+    copies = any("memcpy" in chunk.dictionary.to_pylist() for chunk in ops["kind"].chunks)
+    return {
+        "launch_times": _said(
+            _known(ops, "correlation_id") if calls.num_rows else 0,
+            "operations carry correlation ids of recorded calls",
+            "no recorded call and operation share a correlation id"
+            if calls.num_rows
+            else "the file holds no calls",
+        ),
+        "queue_times": _said(
+            _known(ops, "queued_ns"),
+            "kernels carry queued stamps",
+            "Kineto writes queued stamps as 0 unless latency stamps were enabled",
+        ),
+        "sync_ids": _said(
+            _known(syncs, "cuda_event_sync_id"),
+            "waits carry the id that they share with their record",
+            "PyTorch's profiler does not write the id that a record and its waits share",
+        ),
+        "syncs": _said(
+            syncs.num_rows,
+            "synchronizations were recorded",
+            "no cuda_sync rows; PyTorch's profiler writes them only when enable_cuda_sync_events is set",
+        ),
+        "event_records": _said(
+            records.num_rows,
+            "records of CUDA events are known from their own rows or from the waits that name them",
+            "no wait names the call that recorded its event, and the file has no cuda_event rows",
+        ),
+        "stream_kinds": Capability(
+            False, "PyTorch's profiler does not write whether a stream is blocking or a default stream"
+        ),
+        "partitions": Capability(False, "PyTorch's profiler does not write green contexts"),
+        "memory_kinds": _said(
+            _known(ops, "src_memory") if copies else 0,
+            "copies say from and to which kind of memory they go",
+            "the copies do not say their memory kinds" if copies else "the file holds no copies",
+        ),
+        "buffer_accesses": Capability(
+            False, "PyTorch's profiler does not write which memory an operation reads or writes"
+        ),
+        "graph_nodes": _said(
+            _known(ops, "graph_node_id"),
+            "operations of graphs carry graph and node ids",
+            "no operation carries a graph node id",
+        ),
+        "graph_edges": Capability(False, "PyTorch's profiler does not write the edges of CUDA graphs"),
+        "device_timestamps": Capability(
+            False, "PyTorch's profiler does not write when an event completed on the device"
+        ),
+        "priorities": _said(
+            _known(ops, "priority"),
+            "operations carry their stream's priority",
+            "no operation carries a priority",
+        ),
+        "collectives": _said(
+            tables["collectives"].num_rows,
+            "collective kernels carry the description that their library gave",
+            "no operation describes a collective",
+        ),
+        "results": Capability(False, "PyTorch's profiler does not write what a call returned"),
+    }

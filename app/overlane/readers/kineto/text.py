@@ -1,0 +1,302 @@
+"""Compiled steps over JSON bytes: strings, values, numbers.
+
+The compiled code of the reader works on addresses, not on arrays: passing an array from one compiled function to another
+counts its references with atomic instructions, which took half of the time and stalled the threads on each other.
+Whoever calls keeps the arrays alive and gives addresses inside them; text has at least `PADDING` readable bytes behind
+its end, so that 32 bytes can be looked at at once. A position at or past `end` is never reported as found.
+
+Results below zero are not positions: `CUT` when the text ends before the value does, `BROKEN` when it is not JSON.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+__all__ = [
+    "BROKEN", "CUT", "MISSING", "PADDING",
+    "byte", "get", "get_int32", "integer", "nanoseconds", "put", "put_byte", "put_int32", "skip_value", "space", "string_end", "word",
+]  # fmt: skip
+
+PADDING = 64
+"""Readable bytes that every buffer has behind its last byte of text."""
+
+CUT = -1
+BROKEN = -2
+
+MISSING = -(1 << 63)
+"""Stands for an unknown number inside the reader; becomes null in the tables."""
+
+_MAX_DEPTH = 62
+_MAX_NS = 1 << 61
+"""Stamps and durations stay below this, so that sums and differences of two fit into 64 bits."""
+
+_MAX_KEPT = 900_000_000_000_000_000
+"""A number up to this takes one more decimal digit without overflow."""
+
+_WIDTH = 32
+_BYTE, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_VECTOR = ir.VectorType(_BYTE, _WIDTH)
+
+
+def _load(builder: Any, address: Any, kind: Any) -> Any:
+    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1, typ=kind)
+
+
+@intrinsic
+def byte(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return the byte at an address."""
+    return types.int64(types.int64), lambda _c, builder, _s, args: builder.zext(
+        _load(builder, args[0], _BYTE), _INT64
+    )
+
+
+@intrinsic
+def word(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return the eight bytes at an address as one little-endian integer."""
+    return types.uint64(types.int64), lambda _c, builder, _s, args: _load(builder, args[0], _INT64)
+
+
+@intrinsic
+def get(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return the int64 at an address."""
+    return types.int64(types.int64), lambda _c, builder, _s, args: _load(builder, args[0], _INT64)
+
+
+@intrinsic
+def get_int32(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return the int32 at an address."""
+    return types.int64(types.int64), lambda _c, builder, _s, args: builder.sext(
+        _load(builder, args[0], _INT32), _INT64
+    )
+
+
+def _store(kind: Any) -> Any:
+    def codegen(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        value = args[1] if kind is _INT64 else builder.trunc(args[1], kind)
+        builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return codegen
+
+
+@intrinsic
+def put(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+    """Write an int64 (eight bytes) to an address."""
+    return types.void(types.int64, types.int64), _store(_INT64)
+
+
+@intrinsic
+def put_int32(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+    """Write an int32 to an address."""
+    return types.void(types.int64, types.int64), _store(_INT32)
+
+
+@intrinsic
+def put_byte(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+    """Write one byte to an address."""
+    return types.void(types.int64, types.int64), _store(_BYTE)
+
+
+def _splat(value: int) -> Any:
+    return ir.Constant(_VECTOR, [ir.Constant(_BYTE, value)] * _WIDTH)
+
+
+def _first(builder: Any, mask: Any) -> Any:
+    found = builder.cttz(builder.bitcast(mask, ir.IntType(_WIDTH)), ir.Constant(ir.IntType(1), 0))
+    return builder.zext(found, _INT64)
+
+
+@intrinsic
+def _quote_or_backslash(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return how far the first quote or backslash is from the address, 32 when the next 32 bytes hold none."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        data = _load(builder, args[0], _VECTOR)
+        return _first(
+            builder,
+            builder.or_(
+                builder.icmp_unsigned("==", data, _splat(34)), builder.icmp_unsigned("==", data, _splat(92))
+            ),
+        )
+
+    return types.int64(types.int64), codegen
+
+
+@intrinsic
+def _quote_or_bracket(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+    """Return how far the first of `"[]{}` is from the address, 32 when the next 32 bytes hold none."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+        data = _load(builder, args[0], _VECTOR)
+        folded = builder.or_(data, _splat(0x20))  # turns [ and ] into { and }
+        opening = builder.icmp_unsigned("==", folded, _splat(0x7B))
+        closing = builder.icmp_unsigned("==", folded, _splat(0x7D))
+        return _first(
+            builder, builder.or_(builder.or_(opening, closing), builder.icmp_unsigned("==", data, _splat(34)))
+        )
+
+    return types.int64(types.int64), codegen
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def space(at: int, end: int) -> int:
+    """Return the first position from `at` on that holds no white space, or `end`."""
+    while at < end and (byte(at) == 32 or (byte(at) >= 9 and byte(at) <= 13)):
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def string_end(at: int, end: int) -> int:
+    """Return the position of the closing quote of the string whose first character is at `at`, or CUT."""
+    while at < end:
+        step = _quote_or_backslash(at)
+        at += step
+        if step < 32 and at < end:
+            if byte(at) == 34:
+                return at
+            at += 2
+    return CUT
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def skip_value(at: int, end: int) -> int:
+    """Return the position behind the value that starts at `at`, or CUT, or BROKEN (brackets that do not match)."""
+    if byte(at) == 34:
+        close = string_end(at + 1, end)
+        return close + 1 if close >= 0 else CUT
+    if byte(at) != 123 and byte(at) != 91:
+        start = at
+        while at < end:
+            c = byte(at)
+            if c == 44 or c == 125 or c == 93 or c <= 32:
+                return at if at > start else BROKEN
+            if c == 34 or c == 58 or c == 91 or c == 123:
+                return BROKEN
+            at += 1
+        return CUT
+    depth = 0
+    objects = np.uint64(0)  # one bit per open bracket: 1 for {, 0 for [
+    while at < end:
+        step = _quote_or_bracket(at)
+        at += step
+        if step == 32 or at >= end:
+            continue
+        c = byte(at)
+        if c == 34:
+            at = string_end(at + 1, end)
+            if at < 0:
+                return CUT
+        elif c == 123 or c == 91:
+            if depth >= _MAX_DEPTH:
+                return BROKEN
+            objects = (objects << np.uint64(1)) | np.uint64(1 if c == 123 else 0)
+            depth += 1
+        else:
+            if (objects & np.uint64(1)) != np.uint64(1 if c == 125 else 0):
+                return BROKEN
+            objects >>= np.uint64(1)
+            depth -= 1
+            if depth == 0:
+                return at + 1
+        at += 1
+    return CUT
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def integer(at: int, end: int) -> tuple[int, int]:
+    """Parse a plain integer (`-?[1-9][0-9]*` or `0`, at most 18 digits).
+
+    Returns:
+        Value and the position behind it; position CUT when there is none (a fraction, an exponent, text, too long).
+    """
+    negative = at < end and byte(at) == 45
+    if negative:
+        at += 1
+    start = at
+    value = np.int64(0)
+    while at < end and at - start < 19 and byte(at) >= 48 and byte(at) <= 57:
+        value = value * 10 + (byte(at) - 48)
+        at += 1
+    digits = at - start
+    if digits == 0 or digits > 18 or (byte(start) == 48 and (digits > 1 or negative)):
+        return np.int64(0), CUT
+    if at < end and (byte(at) == 46 or byte(at) == 69 or byte(at) == 101 or byte(at) == 43 or byte(at) == 45):
+        return np.int64(0), CUT
+    return (-value if negative else value), at
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def nanoseconds(at: int, end: int) -> tuple[int, int]:
+    """Parse a decimal number of microseconds to whole nanoseconds, halves away from zero; a float never holds it.
+
+    Returns:
+        Value and the position behind it; value MISSING when the number is too large for the trace's time, position
+        CUT when there is no number.
+    """
+    negative = at < end and byte(at) == 45
+    if negative:
+        at += 1
+    value = np.int64(0)
+    dropped = 0  # digits before the point that were not kept
+    places = 0  # kept digits behind the point
+    after_point = False
+    any_digit = False
+    last = np.int64(-1)  # the digit behind the last one of the value, -1 for none
+    while at < end:
+        c = byte(at)
+        if c == 46 and not after_point:
+            after_point = True
+        elif c >= 48 and c <= 57:
+            any_digit = True
+            if value <= _MAX_KEPT:
+                value = value * 10 + (c - 48)
+                if after_point:
+                    places += 1
+            else:
+                if last < 0:
+                    last = c - 48
+                if not after_point:
+                    dropped += 1
+        else:
+            break
+        at += 1
+    if not any_digit:
+        return np.int64(0), CUT
+    exponent = 0
+    if at < end and (byte(at) == 69 or byte(at) == 101):
+        at += 1
+        down = at < end and byte(at) == 45
+        if at < end and (byte(at) == 43 or byte(at) == 45):
+            at += 1
+        start = at
+        while at < end and byte(at) >= 48 and byte(at) <= 57:
+            exponent = min(exponent * 10 + (byte(at) - 48), 9999)
+            at += 1
+        if at == start:
+            return np.int64(0), CUT
+        if down:
+            exponent = -exponent
+    shift = 3 - places + dropped + exponent
+    while shift > 0 and value > 0:
+        if value > _MAX_NS // 10:
+            return MISSING, at
+        value *= 10
+        shift -= 1
+    while shift < 0:
+        last = value % 10
+        value //= 10
+        shift += 1
+        if value == 0 and shift < 0:
+            last = np.int64(0)
+            break
+    if last >= 5:
+        value += 1
+    if value >= _MAX_NS:
+        return MISSING, at
+    return (-value if negative else value), at

@@ -1,0 +1,84 @@
+"""The list of readers, and the choice of one by a file's content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from overlane.errors import OverlaneError, TraceUnreadableError
+from overlane.readers.base import Head, Reader
+from overlane.readers.kineto import KinetoReader
+from overlane.readers.native import NativeReader
+
+__all__ = ["READERS", "Registry"]
+
+READERS: tuple[Reader, ...] = (NativeReader(), KinetoReader())
+"""All readers, asked in this order."""
+
+_SQLITE = b"SQLite format 3\x00"
+_ADVICE = "record the program with PyTorch's profiler (export_chrome_trace) or with overlane"
+
+
+class Registry:
+    """A list of readers.
+
+    Example:
+        >>> [reader.name for reader in Registry()]
+        ['overlane', 'kineto']
+    """
+
+    def __init__(self, readers: Sequence[Reader] = READERS) -> None:
+        self._readers = tuple(readers)
+
+    def __iter__(self) -> Iterator[Reader]:
+        return iter(self._readers)
+
+    def get(self, name: str) -> Reader:
+        """Return the reader of a format.
+
+        Raises:
+            OverlaneError: No reader has this name; the known ones are listed.
+        """
+        for reader in self._readers:
+            if reader.name == name:
+                return reader
+        raise OverlaneError(
+            f"no reader is called {name}; known: {', '.join(reader.name for reader in self._readers)}"
+        )
+
+    def find(self, path: Path) -> Reader:
+        """Return the reader for a file, chosen by its content.
+
+        Raises:
+            TraceUnreadableError: The file cannot be opened, or no reader knows it; the sentence says what it looks like.
+        """
+        head = Head.of(Path(path))
+        for reader in self._readers:
+            if reader.sniff(head):
+                return reader
+        raise TraceUnreadableError(
+            f"{head.path.name} is not a trace that Overlane reads: {_looks_like(head)}"
+        )
+
+
+def _looks_like(head: Head) -> str:
+    name, content = head.path.name, head.head
+    if content.startswith(_SQLITE):
+        return f"it is an SQLite database (Nsight Systems, rocpd or another), for which there is no reader yet; {_ADVICE}"
+    if name.endswith((".nsys-rep", ".qdrep")):
+        return f"it is a report of Nsight Systems, which only nsys itself can read; {_ADVICE}"
+    if name.endswith(".ncu-rep"):
+        return f"it is a report of Nsight Compute, which holds counters and no timeline; {_ADVICE}"
+    if name.endswith((".xplane.pb", ".pb")):
+        return f"it looks like an XPlane of JAX or TensorFlow, for which there is no reader yet; {_ADVICE}"
+    if name.endswith((".pftrace", ".perfetto-trace")):
+        return f"it looks like a Perfetto protobuf trace, for which there is no reader yet; {_ADVICE}"
+    if content.startswith(b"PK"):
+        return "it is a ZIP archive; unpack it and name the trace inside"
+    if (
+        content.lstrip(b"\xef\xbb\xbf \t\r\n")[:1].isascii()
+        and b"\0" not in content[:4096]
+        and b"," in content[:200]
+    ):
+        return f"it looks like text, perhaps CSV, but holds no JSON; {_ADVICE}"
+    return f"its content is of no known format; {_ADVICE}"
