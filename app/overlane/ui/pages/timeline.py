@@ -210,6 +210,8 @@ def absence(state: dict[str, Any] | None) -> Component:
     if state["state"] == "failed":
         return notice(f"{state['name']} cannot be opened.", state["reason"], kind="failed")
     done = f"{state['progress']:.0%} read and indexed; this is done once per file."
+    if not state["progress"]:
+        done = "The first start after an install compiles code too, which takes some seconds."
     return notice(f"Opening {state['name']} …", done)
 
 
