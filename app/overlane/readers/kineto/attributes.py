@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from overlane.readers.kineto.envelope import repaired
+from overlane.readers.kineto.layout import HOLE
 from overlane.readers.kineto.rows import Rows, arrow
-from overlane.readers.kineto.scan import HOLE
 from overlane.tables import array_of, table_from_columns
 
 __all__ = ["Hole", "attributes_table", "members", "template_texts"]

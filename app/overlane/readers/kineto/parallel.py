@@ -21,10 +21,11 @@ import numpy as np
 
 from overlane.errors import TraceUnreadableError
 from overlane.readers.base import Progress
-from overlane.readers.kineto.grown import Grown
 from overlane.readers.kineto.envelope import Envelope, NotJsonError, take_head, take_tail
+from overlane.readers.kineto.grown import Grown
 from overlane.readers.kineto.keys import Column, Wide, key_table
-from overlane.readers.kineto.scan import COUNTS, State, Status, scan
+from overlane.readers.kineto.layout import COUNTS, State, Status
+from overlane.readers.kineto.scan import scan
 from overlane.readers.kineto.source import Piece, pieces
 from overlane.readers.kineto.strings import StringTable
 from overlane.readers.kineto.text import MISSING

@@ -15,8 +15,8 @@ import numpy as np
 
 from overlane.readers.kineto.compiled import match_pairs
 from overlane.readers.kineto.keys import CATEGORIES, Class, Wide
+from overlane.readers.kineto.layout import Kind
 from overlane.readers.kineto.rows import Rows
-from overlane.readers.kineto.scan import Kind
 from overlane.readers.kineto.text import MISSING
 
 __all__ = ["Settled", "Target", "settle"]

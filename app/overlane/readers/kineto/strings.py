@@ -10,7 +10,8 @@ import numpy as np
 from numba import njit
 
 from overlane.readers.kineto.keys import CATEGORIES
-from overlane.readers.kineto.scan import FULL, INFO_WIDTH, Kind, State, intern
+from overlane.readers.kineto.layout import FULL, INFO_WIDTH, Kind, State
+from overlane.readers.kineto.steps import intern
 from overlane.readers.kineto.text import get, get_int32, put, put_int32
 
 __all__ = ["StringTable", "decode_name", "mend_escapes", "merge_tables"]
@@ -88,7 +89,7 @@ class StringTable:
         return self.arena[start : start + length].tobytes()
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("void(int64, int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _rehash(info: int, count: int, slots: int, mask: int) -> None:
     for code in range(count):
         slot = (get(info + 8 * INFO_WIDTH * code + 16) >> 7) & mask
@@ -97,7 +98,7 @@ def _rehash(info: int, count: int, slots: int, mask: int) -> None:
         put_int32(slots + 4 * slot, code)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64, int64, int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _merge(first: int, count: int, info: int, arena: int, mapping: int, state: int, target_info: int) -> int:
     """Intern strings `first` to `count` of another table; return how far it came before the table was full."""
     for code in range(first, count):

@@ -143,7 +143,7 @@ def _quote_or_bracket(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     return types.int64(types.int64), codegen
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def space(at: int, end: int) -> int:
     """Return the first position from `at` on that holds no white space, or `end`."""
     while at < end and (byte(at) == 32 or (byte(at) >= 9 and byte(at) <= 13)):
@@ -151,7 +151,7 @@ def space(at: int, end: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def string_end(at: int, end: int) -> int:
     """Return the position of the closing quote of the string whose first character is at `at`, or CUT."""
     while at < end:
@@ -164,7 +164,7 @@ def string_end(at: int, end: int) -> int:
     return CUT
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def skip_value(at: int, end: int) -> int:
     """Return the position behind the value that starts at `at`, or CUT, or BROKEN (brackets that do not match)."""
     if byte(at) == 34:
@@ -208,7 +208,7 @@ def skip_value(at: int, end: int) -> int:
     return CUT
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def integer(at: int, end: int) -> tuple[int, int]:
     """Parse a plain integer (`-?[1-9][0-9]*` or `0`, at most 18 digits).
 
@@ -231,7 +231,7 @@ def integer(at: int, end: int) -> tuple[int, int]:
     return (-value if negative else value), at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def nanoseconds(at: int, end: int) -> tuple[int, int]:
     """Parse a decimal number of microseconds to whole nanoseconds, halves away from zero; a float never holds it.
 
