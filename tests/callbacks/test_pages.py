@@ -398,3 +398,14 @@ def test_two_servers_in_one_process_show_their_own_traces(cache, tmp_path):
         settle(store, file)
         store.close()
     assert names == ["one", "two"]
+
+
+def test_a_fault_in_a_callback_is_shown_and_logged(callbacks, store, monkeypatch, caplog):
+    def fail(trace_id):
+        raise ZeroDivisionError("nobody foresaw it")
+
+    monkeypatch.setattr(store, "facts", fail)
+    answer = callbacks.call("ov-header-trace.children", ov_open__data=READY)
+    assert "A fault of Overlane. ZeroDivisionError: nobody foresaw it" in words(answer["ov-fault.children"])
+    assert "ov-header-trace.children" not in answer
+    assert "nobody foresaw it" in caplog.text
