@@ -124,7 +124,7 @@ def concurrency_bars(times_ns: Mapping[int, int], *, theme: Theme) -> go.Figure:
     quiet, busy = colour("memset", theme), colour("compute", theme)
     figure = go.Figure(
         go.Bar(
-            x=[str(number) for number in numbers],
+            x=[str(number) if number else "idle" for number in numbers],
             y=[100 * times_ns[number] / total for number in numbers],
             marker={"color": [busy if number else quiet for number in numbers]},
             text=[format_fraction(times_ns[number] / total) for number in numbers],
@@ -134,7 +134,7 @@ def concurrency_bars(times_ns: Mapping[int, int], *, theme: Theme) -> go.Figure:
             hovertemplate="%{x} open: %{customdata} (%{text})<extra></extra>",
         )
     )
-    figure.update_layout(template=template(theme), height=230, bargap=0.35, margin={"t": 24})
-    figure.update_xaxes(type="category", title={"text": "operations open at once"}, fixedrange=True)
+    figure.update_layout(template=template(theme), height=200, bargap=0.35, margin={"t": 24})
+    figure.update_xaxes(type="category", fixedrange=True)
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero", fixedrange=True)
     return figure

@@ -81,6 +81,24 @@ _CHOOSE = """function(value) {
     return '?' + query.toString();
 }"""
 
+# Mantine's shades in the colours of the pages: 7 is its dark background, 6 its raised surface, 4 its rules.
+_THEME = {
+    "fontFamily": 'Inter, "Segoe UI", system-ui, sans-serif',
+    "defaultRadius": "sm",
+    "primaryColor": "accent",
+    "primaryShade": {"light": 6, "dark": 5},
+    "colors": {
+        "accent": [
+            *("#eaf1fd", "#d4e2fa", "#a9c5f5", "#7fa8f0", "#6ea3ff"),
+            *("#4a86ea", "#2f6fde", "#2860c4", "#2151a6", "#1a4289"),
+        ],
+        "dark": [
+            *("#e6eaf0", "#b6bfcb", "#8c96a5", "#66707e", "#2a313c"),
+            *("#222934", "#181d25", "#12161c", "#0e1217", "#0a0d11"),
+        ],
+    },
+}
+
 _PROVEN_SHOWN = 2
 
 
@@ -120,11 +138,7 @@ def layout(store: TraceStore) -> Component:
             className="ov-shell",
         ),
         defaultColorScheme="auto",
-        theme={
-            "fontFamily": 'Inter, "Segoe UI", system-ui, sans-serif',
-            "primaryColor": "blue",
-            "defaultRadius": "sm",
-        },
+        theme=_THEME,
     )
     return shell
 
