@@ -1,4 +1,4 @@
-"""Where the compiled scanner keeps what: its state, its kinds of strings, and the places of columns in bytes."""
+"""Where the compiled scanner keeps what: its state, kinds of strings, and the places of columns in bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Kind(IntEnum):
 
 
 class State(IntEnum):
-    """Slots of the scanner's state, an int64 array: position, fill levels, counts of this piece, then the buffers."""
+    """Slots of the scanner's state, an int64 array: position, fill levels, counts of the piece, buffers."""
 
     POSITION = 0
     AFTER_VALUE = 1
@@ -81,10 +81,10 @@ COUNTS = slice(State.EVENTS, State.KEYS_AT)
 """The counts within the state."""
 
 INFO_WIDTH = 5
-"""Per string: place, length, hash, kind, extra (class of a category, integers of a template, piece of a record)."""
+"""Per string: place, length, hash, kind, extra (class of a category, integers of a template, piece)."""
 
-# The compiled code knows state slots (S), columns of rows (R) and facts of strings (I) by their places in bytes; acts (A),
-# kinds of strings (K) and classes (C) by their numbers.
+# The compiled code knows state slots (S), columns of rows (R) and facts of strings (I) by their places in
+# bytes; acts (A), kinds of strings (K) and classes (C) by their numbers.
 S_POSITION, S_AFTER, S_STRINGS, S_USED, S_POOLED, S_ROWS, S_WIDE = (8 * s for s in range(7))
 S_LAST_PROCESS, S_LAST_THREAD, S_LAST_CODE, S_PIECE, S_EVENTS, S_EMPTY, S_FLOW, S_METADATA = (
     8 * s for s in range(7, 15)
@@ -104,8 +104,8 @@ ROW_BYTES, WIDE_COLUMNS, INFO_BYTES, KEY_BYTES = (
 )
 I_LENGTH, I_HASH, I_KIND, I_EXTRA = 8, 16, 24, 32
 K_NAME, K_CATEGORY, K_TEMPLATE, K_THREAD, K_META = (int(k) for k in Kind)
-(A_NONE, A_PHASE, A_CATEGORY, A_NAME, A_PROCESS, A_THREAD, A_TS, A_DUR, A_ARGS, A_SCOPE, A_CORRELATION, A_EXTERNAL,
- A_META, A_NUMBER, A_NUMBER_KEPT, A_TEXT_KEPT, A_TRIPLE) = (int(a) for a in Act)  # fmt: skip
+(A_NONE, A_PHASE, A_CATEGORY, A_NAME, A_PROCESS, A_THREAD, A_TS, A_DUR, A_ARGS, A_SCOPE, A_CORRELATION,
+ A_EXTERNAL, A_META, A_NUMBER, A_NUMBER_KEPT, A_TEXT_KEPT, A_TRIPLE) = (int(a) for a in Act)  # fmt: skip
 C_PLAIN, C_OTHER = int(Class.PLAIN), int(Class.OTHER)
 MIX = np.uint64(0x9E3779B97F4A7C15)
 ROOM = 64

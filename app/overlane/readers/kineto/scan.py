@@ -1,18 +1,19 @@
 # ruff: noqa: PLR0917, PLR1714, SIM109 - compiled code takes plain numbers and compares them one by one
 """The compiled scanner: JSON text of trace events -> narrow rows, without a Python object per event.
 
-One call of `scan` walks a piece of the event array. Each kept event becomes one row (see `keys.Column`), and one wide row
-when it names a device, a stream or a launch. Names and the like are interned in a string table (`strings.StringTable`):
-rows hold ids. All members without a column of their own are copied to a canonical JSON object in which top-level
-integers are replaced by the byte `HOLE`; that template is interned, the integers go to a pool of packed numbers.
+One call of `scan` walks a piece of the event array. Each kept event becomes one row (see `keys.Column`), and
+one wide row when it names a device, a stream or a launch. Names and the like are interned in a string table
+(`strings.StringTable`): rows hold ids. All members without a column of their own are copied to a canonical
+JSON object in which top-level integers are replaced by the byte `HOLE`; that template is interned, the
+integers go to a pool of packed numbers.
 
-Nothing is committed before an event is complete, so `FULL` (a buffer must grow) and `CUT` (the piece ends) leave the
-position at the start of the event. Buffers are addressed as `text` says; their addresses and sizes stand in the state.
+Nothing is committed before an event is complete, so `FULL` (a buffer must grow) and `CUT` (the piece ends)
+leave the position at the start of the event. Buffers are addressed as `text` says; their addresses and sizes
+stand in the state.
 """
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from overlane.readers.kineto.keys import ARGS_SCOPE, META_SCOPE
@@ -106,17 +107,17 @@ from overlane.readers.kineto.text import (
 __all__ = ["scan"]
 
 
-@njit("boolean(int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("boolean(int64)", cache=True, nogil=True)
 def _is_instant(phase: int) -> bool:
     return phase == 105 or phase == 73 or phase == 82  # i, I, R
 
 
-@njit("boolean(int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("boolean(int64)", cache=True, nogil=True)
 def _is_flow(phase: int) -> bool:
     return phase == 115 or phase == 116 or phase == 102  # s, t, f
 
 
-@njit("int64(int64, int64, int64, int64, int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64, int64, int64, int64, int64)", cache=True, nogil=True)
 def _row(state: int, ts: int, dur: int, what: int, category: int, name: int, thread: int) -> int:
     """Write a row without ids and template; return its address."""
     row = get(state + S_ROWS_AT) + get(state + S_ROWS) * ROW_BYTES
@@ -130,9 +131,9 @@ def _row(state: int, ts: int, dur: int, what: int, category: int, name: int, thr
     return row
 
 
-@njit("int64(int64, int64, int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64, int64, int64)", cache=True, nogil=True)
 def _metadata(name: int, meta: int, process: int, thread: int, state: int) -> int:
-    """Take in a metadata record that names something; return 0 or FULL. Each distinct record is kept once per piece."""
+    """Take in a metadata record that names something, each distinct one once per piece; return 0 or FULL."""
     code = thread_code(process, thread, state)
     scratch = get(state + S_SCRATCH_AT)
     put(scratch, code)
@@ -151,12 +152,12 @@ def _metadata(name: int, meta: int, process: int, thread: int, state: int) -> in
     return 0
 
 
-@njit("int64(int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR0915
+@njit("int64(int64, int64, int64)", cache=True, nogil=True)
+def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk, see below
     """Take in the event whose `{` is at `at`; return the position behind it, or CUT, BROKEN or FULL.
 
-    Longer than the house's measure: one loop over members, so that an event is walked once; members of `args` are taken
-    by the same loop. When `args` stands before the category, it is skipped and taken at the end.
+    Longer than the house's measure: one loop over members, so that an event is walked once; members of `args`
+    are taken by the same loop. When `args` stands before the category, it is skipped and taken at the end.
     """
     at += 1
     wide = get(state + S_WIDE_AT) + get(state + S_WIDE) * (8 * WIDE_COLUMNS)
@@ -347,7 +348,7 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
     ):
         put(state + S_OTHER_PHASE, get(state + S_OTHER_PHASE) + 1)
     else:
-        pattern = np.int64(-1)
+        pattern = -1
         if tail > template:
             put_byte(tail, 125)
             pattern = intern(K_TEMPLATE, template, tail + 1 - template, state)
@@ -374,7 +375,7 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
     return at
 
 
-@njit("int64(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64)", cache=True, nogil=True)
 def scan(end: int, state: int) -> int:
     """Walk the event array from the address in `State.POSITION` to `end`.
 

@@ -1,7 +1,9 @@
-# ruff: noqa: PLR0917, PLR1714, SIM109 - compiled code takes plain numbers and compares them one by one
+# ruff: noqa: PLR0917 - compiled code takes plain numbers
 """Compiled parts of the scanner: interned strings, known members, ids, times, packed integers, templates."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -60,24 +62,25 @@ __all__ = [
 ]
 
 
-@njit("uint64(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def head(address: int, length: int) -> int:
+@njit("uint64(int64, int64)", cache=True, nogil=True)
+def head(address: int, length: int) -> Any:
     """Return the eight bytes at an address with all but the first `length` cleared."""
-    value = word(address)
+    value: Any = word(address)
     if length < 8:
         value &= (np.uint64(1) << np.uint64(8 * length)) - np.uint64(1)
     return value
 
 
-@njit("void(int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("void(int64, int64, int64)", cache=True, nogil=True)
 def copy(source: int, length: int, target: int) -> None:
     """Copy bytes in steps of eight; up to seven bytes behind the target are overwritten too."""
     for offset in range(0, length, 8):
         put(target + offset, np.int64(word(source + offset)))
 
 
-@njit("boolean(int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("boolean(int64, int64, int64)", cache=True, nogil=True)
 def same(left: int, right: int, length: int) -> bool:
+    """Tell whether two stretches of memory hold the same bytes."""
     for offset in range(0, length - 7, 8):
         if word(left + offset) != word(right + offset):
             return False
@@ -85,7 +88,7 @@ def same(left: int, right: int, length: int) -> bool:
     return rest == 0 or head(left + length - rest, rest) == head(right + length - rest, rest)
 
 
-@njit("int64(int64, int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64, int64)", cache=True, nogil=True)
 def intern(kind: int, source: int, length: int, state: int) -> int:
     """Return the id of a string, entering it when it is new, or FULL when the table must grow first.
 
@@ -140,24 +143,24 @@ def intern(kind: int, source: int, length: int, state: int) -> int:
     return count
 
 
-@njit("int64(int64, int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64, int64)", cache=True, nogil=True)
 def find_key(at: int, length: int, scope: int, keys: int) -> int:
     """Return the address of the entry of a known member, or 0."""
     if length > 8 * KEY_WORDS or length == 0:
         return 0
     first = head(at, length)
-    slot = np.int64(((first ^ np.uint64(length + scope)) * MIX) >> np.uint64(56))
+    slot: Any = np.int64(((first ^ np.uint64(length + scope)) * MIX) >> np.uint64(56))
     while True:
         entry = keys + slot * KEY_BYTES
         size = get(entry)
         if size == 0:
             return 0
         if size == length + scope and np.uint64(get(entry + 32)) == first and same(at, entry + 32, length):
-            return entry
+            return int(entry)
         slot = (slot + 1) & (SLOTS - 1)
 
 
-@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
 def identity(at: int, end: int) -> tuple[int, int]:
     """Parse an id given as number or as text (`7`, `"7"`, `"stream 7"`).
 
@@ -171,24 +174,24 @@ def identity(at: int, end: int) -> tuple[int, int]:
         at += 7
     value, stop = integer(at, end)
     if stop < 0 or stop >= end or byte(stop) != 34:
-        return np.int64(0), np.int64(CUT)
+        return 0, CUT
     return value, stop + 1
 
 
-@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
 def time(at: int, end: int) -> tuple[int, int]:
     """Parse a time given as number or as text; position CUT when it is no number."""
     if byte(at) != 34:
         return nanoseconds(at, end)
     value, stop = nanoseconds(at + 1, end)
     if stop < 0 or stop >= end or byte(stop) != 34:
-        return np.int64(0), np.int64(CUT)
+        return 0, CUT
     return value, stop + 1
 
 
-@njit("int64(int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64)", cache=True, nogil=True)
 def triple(at: int, end: int, target: int) -> int:
-    """Parse `[x, y, z]` to three int64 at `target`; return the position behind it, or CUT when it is something else."""
+    """Parse `[x, y, z]` to three int64 at `target`; return the position behind it, CUT for anything else."""
     if byte(at) != 91:
         return CUT
     at += 1
@@ -204,9 +207,9 @@ def triple(at: int, end: int, target: int) -> int:
     return at
 
 
-@njit("int64(int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64)", cache=True, nogil=True)
 def push(at: int, value: int) -> int:
-    """Write an integer in groups of seven bits, its sign in the lowest; return the address behind it (at most 10 on)."""
+    """Write an integer in groups of seven bits, sign lowest; return the address behind it (at most 10 on)."""
     rest = (np.uint64(value) << np.uint64(1)) ^ np.uint64(value >> 63)
     while rest >= np.uint64(128):
         put_byte(at, np.int64(rest & np.uint64(127)) | 128)
@@ -216,7 +219,7 @@ def push(at: int, value: int) -> int:
     return at + 1
 
 
-@njit("int64(int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64)", cache=True, nogil=True)
 def thread_code(process: int, thread: int, state: int) -> int:
     """Return the string id of a (process, thread) pair, or FULL."""
     if process == get(state + S_LAST_PROCESS) and thread == get(state + S_LAST_THREAD):
@@ -231,7 +234,7 @@ def thread_code(process: int, thread: int, state: int) -> int:
     return code
 
 
-@njit("int64(int64, int64, int64, int64, int64, int64)", cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64, int64, int64, int64, int64)", cache=True, nogil=True)
 def keep(key: int, close: int, at: int, behind: int, start: int, tail: int) -> int:
     """Append one member to the template; return its new end. `behind` is 0 for a value that was cut out."""
     put_byte(tail, 44 if tail > start else 123)
