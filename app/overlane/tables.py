@@ -1,7 +1,7 @@
 """Build Arrow tables that keep the trace contract: types, missing columns as null, canonical order.
 
-`pa.array`, `pa.scalar` (so any compute function given a Python value) and `to_numpy` import pandas where it is installed: a
-quarter of a second and 25 MB. So arrays are built from and read as buffers here.
+`pa.array`, `pa.scalar` (so any compute function given a Python value) and `to_numpy` import pandas where it
+is installed: a quarter of a second and 25 MB. So arrays are built from and read as buffers here.
 """
 
 from __future__ import annotations
@@ -89,9 +89,11 @@ def array_of(values: Sequence[Any] | np.ndarray[Any, Any], dtype: pa.DataType) -
     if pa.types.is_dictionary(dtype):
         codes: dict[Any, int] = {}
         indices = [None if value is None else codes.setdefault(value, len(codes)) for value in values]
-        return pa.DictionaryArray.from_arrays(array_of(indices, dtype.index_type), array_of(list(codes), dtype.value_type))
+        return pa.DictionaryArray.from_arrays(
+            array_of(indices, dtype.index_type), array_of(list(codes), dtype.value_type)
+        )
     if pa.types.is_string(dtype) or pa.types.is_list(dtype):
-        parts = [value.encode() for value in plain] if pa.types.is_string(dtype) else [list(value) for value in plain]
+        parts: list[Any] = [value.encode() if pa.types.is_string(dtype) else list(value) for value in plain]
         lengths = np.zeros(length + 1, np.int32)
         lengths[1:][slice(None) if known is None else np.array(known, bool)] = [len(part) for part in parts]
         offsets = pa.py_buffer(np.cumsum(lengths, dtype=np.int32))
@@ -99,7 +101,8 @@ def array_of(values: Sequence[Any] | np.ndarray[Any, Any], dtype: pa.DataType) -
             return pa.Array.from_buffers(dtype, length, [valid, offsets, pa.py_buffer(b"".join(parts))])
         inner = array_of([item for part in parts for item in part], dtype.value_type)
         return pa.Array.from_buffers(dtype, length, [valid, offsets], children=[inner])
-    content = np.zeros(length, np.bool_ if pa.types.is_boolean(dtype) else str(dtype).replace("double", "float64"))
+    kind = "bool" if pa.types.is_boolean(dtype) else str(dtype).replace("double", "float64")
+    content = np.zeros(length, kind)
     content[slice(None) if known is None else np.array(known, bool)] = plain
     data = np.packbits(content, bitorder="little") if pa.types.is_boolean(dtype) else content
     return pa.Array.from_buffers(dtype, length, [valid, pa.py_buffer(data)])

@@ -222,7 +222,9 @@ class Callbacks:
         assert answer.status_code == 200, answer.text
         return {
             f"{element.split('@')[0]}.{name}": value
-            for element, properties in answer.json["response"].items()
+            for element, properties in (
+                answer.json.get("response", {}) | answer.json.get("sideUpdate", {})
+            ).items()
             for name, value in properties.items()
         }
 

@@ -146,5 +146,5 @@ def test_the_matrix_is_symmetric_with_busy_on_its_diagonal():
 
 def test_concurrency_adds_up_to_all_time():
     (bar,) = concurrency_bars({0: 10, 1: 60, 3: 30}, theme="light").data
-    assert list(bar.x) == ["0", "1", "3"]
+    assert list(bar.x) == ["idle", "1", "3"]
     assert sum(bar.y) == pytest.approx(100)

@@ -180,9 +180,10 @@ def test_a_selection_of_another_trace_is_not_mixed_in(callbacks):
 # ---- the range
 
 
-def marked(callbacks, t0, t1):
+def marked(callbacks, t0, t1, state=READY):
     data = {"trace": "small", "rank": None, "t0_ns": t0, "t1_ns": t1, "n": 1}
-    return callbacks.call("ov-range-panel.children", ov_range__data=data)["ov-range-panel.children"]
+    answer = callbacks.call("ov-range-panel.children", ov_range__data=data, ov_open__data=state)
+    return answer["ov-range-panel.children"]
 
 
 def test_a_range_is_measured_by_union(callbacks):
@@ -203,6 +204,10 @@ def test_an_empty_range_is_idle(callbacks):
     said = words(marked(callbacks, 5000, 6000))
     assert "busy 0 · 0 %" in said
     assert "idle 1.000 µs · 100 %" in said
+
+
+def test_a_range_of_a_trace_that_is_no_longer_shown_is_forgotten(callbacks):
+    assert "Shift-drag" in words(marked(callbacks, 2000, 4000, {**READY, "trace": "host"}))
 
 
 def test_no_range_gives_a_hint(callbacks):
@@ -398,3 +403,14 @@ def test_two_servers_in_one_process_show_their_own_traces(cache, tmp_path):
         settle(store, file)
         store.close()
     assert names == ["one", "two"]
+
+
+def test_a_fault_in_a_callback_is_shown_and_logged(callbacks, store, monkeypatch, caplog):
+    def fail(trace_id):
+        raise ZeroDivisionError("nobody foresaw it")
+
+    monkeypatch.setattr(store, "facts", fail)
+    answer = callbacks.call("ov-header-trace.children", ov_open__data=READY)
+    assert "A fault of Overlane. ZeroDivisionError: nobody foresaw it" in words(answer["ov-fault.children"])
+    assert "ov-header-trace.children" not in answer
+    assert "nobody foresaw it" in caplog.text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from overlane.figures.palette import Theme, colour, engine_label, template
+from overlane.figures.palette import Theme, colour, engine_label, graph_objects, template
 from overlane.figures.units import format_fraction, format_ns
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def busy_bars(busy_ns: Mapping[str | None, int], window_ns: int, *, theme: Theme
         window_ns: Length of the window in ns, above 0.
         theme: Page theme.
     """
-    import plotly.graph_objects as go  # noqa: PLC0415 - see `template`
+    go = graph_objects()
 
     engines = list(busy_ns)[::-1]
     shares = [busy_ns[engine] / window_ns for engine in engines]
@@ -73,7 +73,7 @@ def overlap_heatmap(
         window_ns: Length of the window in ns, above 0; colours are shares of it.
         theme: Page theme.
     """
-    import plotly.graph_objects as go  # noqa: PLC0415 - see `template`
+    go = graph_objects()
 
     names = [engine_label(engine) for engine in engines]
     cells = [[overlap_ns.get((a, b), overlap_ns.get((b, a), 0)) for b in engines] for a in engines]
@@ -117,14 +117,14 @@ def concurrency_bars(times_ns: Mapping[int, int], *, theme: Theme) -> go.Figure:
         times_ns: Number of open operations to the time in ns.
         theme: Page theme.
     """
-    import plotly.graph_objects as go  # noqa: PLC0415 - see `template`
+    go = graph_objects()
 
     total = max(sum(times_ns.values()), 1)
     numbers = sorted(times_ns)
     quiet, busy = colour("memset", theme), colour("compute", theme)
     figure = go.Figure(
         go.Bar(
-            x=[str(number) for number in numbers],
+            x=[str(number) if number else "idle" for number in numbers],
             y=[100 * times_ns[number] / total for number in numbers],
             marker={"color": [busy if number else quiet for number in numbers]},
             text=[format_fraction(times_ns[number] / total) for number in numbers],
@@ -134,7 +134,7 @@ def concurrency_bars(times_ns: Mapping[int, int], *, theme: Theme) -> go.Figure:
             hovertemplate="%{x} open: %{customdata} (%{text})<extra></extra>",
         )
     )
-    figure.update_layout(template=template(theme), height=230, bargap=0.35, margin={"t": 24})
-    figure.update_xaxes(type="category", title={"text": "operations open at once"}, fixedrange=True)
+    figure.update_layout(template=template(theme), height=200, bargap=0.35, margin={"t": 24})
+    figure.update_xaxes(type="category", fixedrange=True)
     figure.update_yaxes(ticksuffix=" %", rangemode="tozero", fixedrange=True)
     return figure

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["COLOURS", "ENGINE_LABELS", "Theme", "colour", "engine_label", "template"]
+__all__ = ["COLOURS", "ENGINE_LABELS", "Theme", "colour", "engine_label", "graph_objects", "template"]
 
 Theme = Literal["light", "dark"]
 
@@ -62,10 +64,16 @@ def engine_label(engine: str | None) -> str:
     return "engine not recorded" if engine is None else ENGINE_LABELS.get(engine, engine)
 
 
+def graph_objects() -> Any:
+    """Return `plotly.graph_objects`, a third of a second to import that only pages with charts pay."""
+    # Plotly uses pandas where somebody has imported it, even half: another thread may be at it just now.
+    if "pandas" in sys.modules:
+        import_module("pandas")
+    return import_module("plotly.graph_objects")
+
+
 def template(theme: Theme) -> go.layout.Template:
     """Return the Plotly template that matches the page: its colours, font and calm axes."""
-    import plotly.graph_objects as go  # noqa: PLC0415 - a third of a second that only pages with charts pay
-
     _, panel, rule, text, quiet = _SURFACES[theme]
     axis = {
         "gridcolor": rule,
@@ -74,7 +82,7 @@ def template(theme: Theme) -> go.layout.Template:
         "tickfont": {"color": quiet},
         "automargin": True,
     }
-    return go.layout.Template(
+    return graph_objects().layout.Template(
         layout={
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",

@@ -28,6 +28,7 @@ def open_trace(path: str | Path, *, progress: Progress | None = None) -> Trace:
         >>> open_trace(sample_path("torch_cudagraph")).header.format
         'kineto'
     """
-    from overlane.readers.registry import Registry  # noqa: PLC0415 - the registry imports every reader
+    # The registry imports every reader, and so this module.
+    from overlane.readers.registry import Registry  # noqa: PLC0415
 
     return Registry().find(Path(path)).read(Path(path), progress)

@@ -42,8 +42,8 @@ class Head:
         """Read the head of a file.
 
         Raises:
-            TraceUnreadableError: There is no such file, it is a folder or not a plain file, may not be read, is empty, or
-                starts like gzip but is not.
+            TraceUnreadableError: There is no such file, it is a folder or not a plain file, may not be read,
+                is empty, or starts like gzip but is not.
         """
         try:
             if path.is_dir():
@@ -63,7 +63,7 @@ class Head:
             ) from None
         except (OSError, ValueError) as error:
             raise TraceUnreadableError(
-                f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; check the path and its disk"
+                f"{path} cannot be read: {getattr(error, 'strerror', None) or error}; check its disk"
             ) from None
         if not raw:
             raise TraceUnreadableError(f"{path.name} is empty; record it again, or look for a copy")

@@ -50,7 +50,8 @@ class Registry:
         """Return the reader for a file, chosen by its content.
 
         Raises:
-            TraceUnreadableError: The file cannot be opened, or no reader knows it; the sentence says what it looks like.
+            TraceUnreadableError: The file cannot be opened, or no reader knows it; the sentence says what it
+                looks like.
         """
         head = Head.of(Path(path))
         for reader in self._readers:
@@ -64,7 +65,9 @@ class Registry:
 def _looks_like(head: Head) -> str:
     name, content = head.path.name, head.head
     if content.startswith(_SQLITE):
-        return f"it is an SQLite database (Nsight Systems, rocpd or another), for which there is no reader yet; {_ADVICE}"
+        return (
+            f"it is an SQLite database (Nsight Systems, rocpd), for which there is no reader yet; {_ADVICE}"
+        )
     if name.endswith((".nsys-rep", ".qdrep")):
         return f"it is a report of Nsight Systems, which only nsys itself can read; {_ADVICE}"
     if name.endswith(".ncu-rep"):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from overlane.figures.palette import engine_label
 from overlane.tables import numbers
 from overlane.timeline.categories import CODES
 from overlane.timeline.columns import (
@@ -243,7 +244,7 @@ class _Builder:
             self.summary.append(lane)
             return lane
         group = self.group(Group(f"{device}/e", device, "Engines", "engines"))
-        return Lane(f"e:{key[0]}:{key[1]}", group, key[1] or "engine not recorded", "engine", "ops", "", rows)
+        return Lane(f"e:{key[0]}:{key[1]}", group, engine_label(key[1]), "engine", "ops", "", rows)
 
     def _stream_describer(self) -> Callable[[Key], Lane]:
         trace = self.trace

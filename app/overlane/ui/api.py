@@ -143,6 +143,18 @@ def create_api(store: TraceStore) -> Blueprint:
         place = opened.timeline(_rank(opened)).locate(table, row_id)
         return jsonify({**row_json(opened.trace, table, row_id), "lane": None if place is None else place[0]})
 
+    _add_error_handlers(api)
+
+    @api.route("/<path:rest>")
+    def unknown(rest: str) -> tuple[Response, int]:
+        return jsonify({"error": f"there is no address /api/{rest[:80]}; see /api/traces"}), 404
+
+    return api
+
+
+def _add_error_handlers(api: Blueprint) -> None:
+    """Answer every error of the routes with one sentence as JSON."""
+
     @api.errorhandler(_NotReadyError)
     def not_ready(error: _NotReadyError) -> tuple[Response, int, dict[str, str]]:
         body = {"error": str(error), "state": error.listing.state, "progress": error.listing.progress}
@@ -162,12 +174,6 @@ def create_api(store: TraceStore) -> Blueprint:
     @api.errorhandler(IndexError)
     def no_such_row(error: IndexError) -> tuple[Response, int]:
         return jsonify({"error": str(error)}), 404
-
-    @api.route("/<path:rest>")
-    def unknown(rest: str) -> tuple[Response, int]:
-        return jsonify({"error": f"there is no address /api/{rest[:80]}; see /api/traces"}), 404
-
-    return api
 
 
 def row_json(trace: Trace, table: str, row_id: int) -> dict[str, Any]:

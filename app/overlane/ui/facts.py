@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from overlane.ui.columns import equal, row_array
 from overlane_collect.schema import TABLES
 
 if TYPE_CHECKING:
@@ -135,12 +136,11 @@ def stream_facts(trace: Trace, rank: int | None) -> list[StreamFacts]:
     ops = trace.table("ops")
     if not ops.num_rows:
         return []
-    # From a buffer, since `pa.array` would import pandas.
-    rows = pa.Array.from_buffers(pa.int64(), ops.num_rows, [None, pa.py_buffer(np.arange(ops.num_rows))])
+    rows = row_array(np.arange(ops.num_rows))
     columns = [*(ops[key] for key in _STREAM_KEYS), ops["start_ns"], ops["end_ns"], rows]
     numbered = pa.table(columns, names=[*_STREAM_KEYS, "start_ns", "end_ns", "row"])
     if rank is not None:
-        numbered = numbered.filter(pc.equal(numbered["rank"], rank))
+        numbered = numbered.filter(equal(numbered["rank"], rank, if_null=False))
     grouped = numbered.group_by(list(_STREAM_KEYS)).aggregate(
         [("row", "count"), ("row", "min"), ("start_ns", "min"), ("start_ns", "max"), ("end_ns", "max")]
     )

@@ -6,6 +6,7 @@ __all__ = [
     "CAPABILITIES",
     "COMPARE",
     "DETAILS",
+    "FAULT",
     "HEADER_TOOLS",
     "HEADER_TRACE",
     "HITS",
@@ -41,6 +42,7 @@ __all__ = [
 LOCATION = "ov-url"
 OPEN = "ov-open"  # which trace is shown and how far its opening is
 POLL = "ov-poll"
+FAULT = "ov-fault"
 THEME = "ov-theme"
 
 # Set by the canvas.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from overlane.figures.palette import engine_label
@@ -19,6 +18,7 @@ from overlane.figures.units import (
     format_stamp,
     format_stamps,
 )
+from overlane.ui.columns import equal, row_array, true_rows
 from overlane_collect.schema import TABLES, ColumnSpec
 
 if TYPE_CHECKING:
@@ -223,35 +223,11 @@ def _matches(trace: Trace, table: str, wanted: dict[str, Any]) -> np.ndarray[Any
             if same is None:
                 return np.zeros(0, np.int64)
         else:
-            same = _equal(column, value, if_null=False)
+            same = equal(column, value, if_null=False)
         mask = same if mask is None else pc.and_(mask, same)
     if mask is None:
         return np.zeros(0, np.int64)
-    return _true_rows(mask)
-
-
-# Where Arrow meets a plain Python value it imports pandas first, half a second at the first click; these
-# functions hand it buffers instead.
-
-
-def _scalar(value: int, dtype: pa.DataType) -> pa.Scalar:
-    if pa.types.is_boolean(dtype):
-        content = bytes([value])
-    else:
-        content = value.to_bytes(dtype.byte_width, "little", signed=True)
-    return pa.Array.from_buffers(dtype, 1, [None, pa.py_buffer(content)])[0]
-
-
-def _equal(column: pa.ChunkedArray, value: int, *, if_null: bool) -> pa.ChunkedArray:
-    return pc.fill_null(pc.equal(column, _scalar(value, column.type)), _scalar(if_null, pa.bool_()))
-
-
-def _true_rows(mask: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.from_dlpack(pc.indices_nonzero(mask)).astype(np.int64)
-
-
-def _arrow_rows(rows: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
-    return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
+    return true_rows(mask)
 
 
 def _first_row(trace: Trace, table: str, wanted: dict[str, Any]) -> int | None:
@@ -269,8 +245,8 @@ def _joined(
     # Ids are only unique within a process; where a source does not name it, the id alone has to do.
     for key in ("rank", "process_id"):
         if values.get(key) is not None and len(found) and key in trace.table(table).schema.names:
-            taken = trace.table(table)[key].take(_arrow_rows(found))
-            found = found[_true_rows(_equal(taken, values[key], if_null=True))]
+            taken = trace.table(table)[key].take(row_array(found))
+            found = found[true_rows(equal(taken, values[key], if_null=True))]
     return found
 
 

@@ -47,6 +47,7 @@ def create_app(store: TraceStore, *, host: str = "127.0.0.1") -> dash.Dash:
         serve_locally=True,
         include_assets_files=True,
         index_string=shell.INDEX,
+        on_error=shell.report_fault,
     )
     server.register_blueprint(create_api(store))
     app.layout = lambda: shell.layout(store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,17 @@ from overlane.errors import OverlaneError
 from overlane.ui import ids
 from overlane.ui.facts import TraceFacts
 from overlane.ui.links import parse_search, timeline_href
-from overlane.ui.pages import PAGES
-from overlane.ui.parts import extra
+from overlane.ui.pages import PAGES, Page
+from overlane.ui.parts import extra, notice
 from overlane.ui.wiring import wire, wire_script
 
 if TYPE_CHECKING:
     from overlane.ui.store import TraceStore
 
-__all__ = ["INDEX", "THEME_SCRIPT", "layout", "register"]
+__all__ = ["INDEX", "THEME_SCRIPT", "layout", "register", "report_fault"]
 
 _POLL_MS = 300
+_log = logging.getLogger(__name__)
 
 # Mantine remembers the theme under this key; setting it before the first paint avoids a flash.
 THEME_SCRIPT = (
@@ -79,6 +81,24 @@ _CHOOSE = """function(value) {
     return '?' + query.toString();
 }"""
 
+# Mantine's shades in the colours of the pages: 7 is its dark background, 6 its raised surface, 4 its rules.
+_THEME = {
+    "fontFamily": 'Inter, "Segoe UI", system-ui, sans-serif',
+    "defaultRadius": "sm",
+    "primaryColor": "accent",
+    "primaryShade": {"light": 6, "dark": 5},
+    "colors": {
+        "accent": [
+            *("#eaf1fd", "#d4e2fa", "#a9c5f5", "#7fa8f0", "#6ea3ff"),
+            *("#4a86ea", "#2f6fde", "#2860c4", "#2151a6", "#1a4289"),
+        ],
+        "dark": [
+            *("#e6eaf0", "#b6bfcb", "#8c96a5", "#66707e", "#2a313c"),
+            *("#222934", "#181d25", "#12161c", "#0e1217", "#0a0d11"),
+        ],
+    },
+}
+
 _PROVEN_SHOWN = 2
 
 
@@ -111,28 +131,21 @@ def layout(store: TraceStore) -> Component:
                     **extra(aria_label="Pages"),
                 ),
                 html.Main(
-                    [
-                        html.Section(
-                            page.layout(),
-                            id=ids.page_id(page.NAME),
-                            className="ov-page",
-                            style={"display": "none"},
-                        )
-                        for page in PAGES
-                    ],
+                    [*map(_section, PAGES), html.Div(id=ids.FAULT, className="ov-fault", role="alert")],
                     className="ov-main",
                 ),
             ],
             className="ov-shell",
         ),
         defaultColorScheme="auto",
-        theme={
-            "fontFamily": 'Inter, "Segoe UI", system-ui, sans-serif',
-            "primaryColor": "blue",
-            "defaultRadius": "sm",
-        },
+        theme=_THEME,
     )
     return shell
+
+
+def _section(page: Page) -> Component:
+    hidden = {"display": "none"}
+    return html.Section(page.layout(), id=ids.page_id(page.NAME), className="ov-page", style=hidden)
 
 
 def _nav_id(name: str) -> str:
@@ -205,6 +218,13 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         *[Output(_nav_id(name), "href") for name in names],
         Input(ids.OPEN, "data"),
     )
+
+
+def report_fault(error: Exception) -> None:
+    """Show an error that no callback foresaw and log its trace; the page keeps what it showed."""
+    _log.error("a callback failed", exc_info=error)
+    what = f"{type(error).__name__}: {error}. The page shows what it had; please report it."
+    dash.set_props(ids.FAULT, {"children": notice("A fault of Overlane.", what, kind="failed")})
 
 
 def follow(
@@ -298,7 +318,7 @@ def proof_badge(facts: TraceFacts | None) -> Component | None:
     proven = [name.replace("_", " ") for name in facts.proven]
     more = f" +{len(proven) - _PROVEN_SHOWN}" if len(proven) > _PROVEN_SHOWN else ""
     failed = [check for check in facts.suspect if check.status == "failed"]
-    words = "✓ " + " · ".join(proven[:_PROVEN_SHOWN]) + more if proven else "proves no order of its own"
+    words = "✓ " + " · ".join(proven[:_PROVEN_SHOWN]) + more if proven else "– nothing proven"
     if facts.suspect:
         words += f" · {len(facts.suspect)} to note"
     tone = "bad" if failed else "warn" if facts.suspect or not proven else "ok"

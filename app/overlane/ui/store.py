@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from overlane.errors import NotInLibraryError, OverlaneError
 from overlane.ui.facts import TraceFacts, trace_facts
+from overlane.ui.precompile import Precompiler
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace, TraceCache
@@ -121,6 +122,7 @@ class TraceStore:
         self._worker: threading.Thread | None = None
         self._version = 0
         self._is_closing = False
+        self._precompiler = Precompiler()
         for path in paths:
             self._add(path.resolve(), name_of(path), is_named=True)
         self.rescan()
@@ -250,12 +252,15 @@ class TraceStore:
 
     def warm_up(self) -> None:
         """Start opening the named traces, the first one first; compiled code is loaded on the way."""
-        for listing in self.listings():
-            if listing.is_named and listing.state == "listed":
-                self.request(listing.trace_id, soon=False)
+        named = [x.trace_id for x in self.listings() if x.is_named and x.state == "listed"]
+        for trace_id in named:
+            self.request(trace_id, soon=False)
+        if named:
+            self._precompiler.start(self._settled[named[0]])
 
     def close(self) -> None:
         """Stop opening and give up all opened traces, so that the cache may evict them."""
+        self._precompiler.stop()
         with self._lock:
             self._is_closing = True
             self._waiting.clear()

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - traces stand as text, one event a line
 """Traces as PyTorch wrote them over the years."""
 
 import json

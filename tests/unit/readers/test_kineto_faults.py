@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - traces stand as text, one event a line
 """Files that cannot be read: one sentence that says what, where, and what to do; never another exception, never half a trace."""
 
 import gzip
@@ -110,8 +111,7 @@ def outcome(path):
     try:
         trace = open_trace(path)
     except TraceUnreadableError as error:
-        assert "\n" not in str(error)
-        return None
+        return None if "\n" not in str(error) else error
     assert isinstance(trace, Trace)
     for table in ("ops", "ranges", "instants", "api_calls"):
         for row in range(trace.table(table).num_rows):

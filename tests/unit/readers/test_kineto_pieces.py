@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - traces stand as text, one event a line
 """A file gives the same tables however it is cut into pieces, on however many threads, plain or gzipped."""
 
 import gzip
@@ -13,7 +14,7 @@ from overlane.readers.kineto.parallel import scan_file
 from overlane_collect.schema import TABLES
 
 TRAPS = [
-    '},{"ph": "X"', '},\n  {\n    "ph": "X", "cat": "kernel", "name": "false", "ts": 1', "}, {\"name\": ", "]}", "],", "\\", '"', "\\\\\"", "[{",
+    '},{"ph": "X"', '},\n  {\n    "ph": "X", "cat": "kernel", "name": "false", "ts": 1', '}, {"name": ', "]}", "],", "\\", '"', '\\\\"', "[{",
     "\u00e9\u4e2d\U0001f600", "x" * 900, "",
 ]  # fmt: skip
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - traces stand as text, one event a line
 """Any list of events, written as JSON: the tables equal those of a plain reader made of json.loads and Decimal."""
 
 import json

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - traces stand as text, one event a line
 """Each rule of the Kineto reader on a trace of a few lines, with the rows that must come out."""
 
 import json
@@ -493,12 +494,12 @@ def test_a_trace_without_device_work_opens_and_says_so(read):
 def test_odd_values_of_members_survive(read):
     trace = read(
         rb"""[{"ph":"X","cat":"kernel","name":"a\u00e9 \"q\" C:\Users\pc \u0041 """
-        + b"\xff\x01\t"
-        + rb"""","pid":0,"tid":7,"ts":1,"dur":1,
+        b"\xff\x01\t"
+        rb"""","pid":0,"tid":7,"ts":1,"dur":1,
       "args":{"inf":inf,"-inf":-inf,"nan":NaN,"Infinity":Infinity,"bare":N/A,"text":"N/A # \u0001 \d","big":123456789012345678901,
       "list":[1,[2,{"x":nan}],"#"],"float":1.50,"true":true,"null":null,"zero":-0,"neg":-7,"stream":7.5,"raw":"tab	and """
-        + b"\xfe"
-        + rb"""" }}]"""
+        b"\xfe"
+        rb"""" }}]"""
     )
     assert trace.row("ops", 0)["name"] == 'aé "q" C:\\Users\\pc A \ufffd\x01\t'
     found = trace.attributes("ops", 0)

@@ -98,7 +98,10 @@ def test_a_file_without_permission_is_refused(tmp_path):
 
 
 def test_importing_the_registry_loads_no_compiler():
-    code = "import overlane.readers.registry, sys; print([m for m in ('numba', 'pandas', 'dash') if m in sys.modules])"
+    code = (
+        "import overlane.readers.registry, sys\n"
+        "print([m for m in ('numba', 'pandas', 'dash') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

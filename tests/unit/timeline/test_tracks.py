@@ -51,7 +51,7 @@ def test_a_device_with_its_engines_and_streams():
     assert tree(timeline) == [
         "GPU 0 · NVIDIA H200 / all work (4)",
         "GPU 0 · NVIDIA H200 / Engines / compute (3)",
-        "GPU 0 · NVIDIA H200 / Engines / copy_h2d (1)",
+        "GPU 0 · NVIDIA H200 / Engines / copy H2D (1)",
         "GPU 0 · NVIDIA H200 / Streams / stream 7 (1)",
         "GPU 0 · NVIDIA H200 / Streams / stream 20 (2)",
         "GPU 0 · NVIDIA H200 / Streams / no stream recorded (1)",

@@ -1,4 +1,4 @@
-"""Read the traces of PyTorch's profiler (Kineto): Chrome trace JSON, plain or gzipped, of all ages since 2020."""
+"""Read traces of PyTorch's profiler (Kineto): Chrome trace JSON, plain or gzipped, of all ages since 2020."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class KinetoReader:
     """Reads what `torch.profiler` exports.
 
     Every event of a file is in exactly one row, or counted in `header.dropped` with a reason:
-    `source_events` equals the rows of ops, api_calls, syncs, event_records, ranges, instants, counters and overheads, less
-    `extra["derived_rows"]` (rows that are no event of their own: further series of a counter, records of CUDA events that
-    were derived from a call), plus the sum of `dropped`.
+    `source_events` equals the rows of ops, api_calls, syncs, event_records, ranges, instants, counters and
+    overheads, less `extra["derived_rows"]` (rows that are no event of their own: further series of a counter,
+    records of CUDA events that were derived from a call), plus the sum of `dropped`.
 
     Attributes:
         name: Name of the format.
@@ -39,16 +39,19 @@ class KinetoReader:
             progress: Called with the fraction that is done, 0 to 1; what it raises ends the reading.
 
         Raises:
-            TraceUnreadableError: Not JSON, cut, damaged, JSON without traceEvents, or another program's Chrome trace.
+            TraceUnreadableError: Not JSON, cut, damaged, JSON without traceEvents, or another program's
+                Chrome trace.
         """
-        from overlane.readers.kineto.assemble import assemble  # noqa: PLC0415 - compiled code loads when it is needed
+        # Compiled code is loaded when it is needed.
+        from overlane.readers.kineto.assemble import assemble  # noqa: PLC0415
         from overlane.readers.kineto.parallel import scan_file  # noqa: PLC0415
 
         scanned = scan_file(path, is_gzip=Head.of(path).is_gzip, progress=progress)
         trace = assemble(path, scanned)
         if trace.header.dropped.get("not an object") == trace.header.source_events:
             raise TraceUnreadableError(
-                f"{path.name} is JSON but no trace: its list holds no objects; name a file that PyTorch's profiler wrote"
+                f"{path.name} is JSON but no trace: its list holds no objects; "
+                "name a file that PyTorch's profiler wrote"
             )
         if progress is not None:
             progress(1.0)

@@ -105,7 +105,7 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
         capabilities=heads.capabilities(tables),
         integrity=checks,
         clocks=(ClockDomain("host"), ClockDomain("cupti")),
-        extra=heads.extra(envelope)
+        extra=heads.further(envelope)
         | {"derived_rows": {name: count for name, count in derived.items() if count}},
     )
     return validate(_name(path), header, tables)

@@ -1,4 +1,4 @@
-"""The members of events that have no column of their own: the attributes table, and what is read out of it."""
+"""The members of events without a column of their own: the attributes table, and what is read out of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from overlane.readers.kineto.envelope import repaired
+from overlane.readers.kineto.layout import HOLE
 from overlane.readers.kineto.rows import Rows, arrow
-from overlane.readers.kineto.scan import HOLE
 from overlane.tables import array_of, table_from_columns
 
 __all__ = ["Hole", "attributes_table", "members", "template_texts"]
@@ -95,7 +95,8 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
 
     Args:
         rows: The rows.
-        tables: Per table in the order of names: its name, and the source row of each of its rows in canonical order.
+        tables: Per table in the order of names: its name, and the source row of each of its rows in canonical
+            order.
     """
     names: list[str] = []
     lengths: list[int] = []

@@ -12,7 +12,7 @@ __all__ = ["count_overlaps", "match_pairs", "nesting_levels", "pool_offsets", "u
 _DEEP = 1 << 14
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def pool_offsets(pool: Any, counts: Any) -> Any:
     """Return where each row's integers start in the pool, given how many each row has.
 
@@ -35,7 +35,7 @@ def pool_offsets(pool: Any, counts: Any) -> Any:
     return offsets
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def unpack(pool: Any, offsets: Any, counts: Any, total: int) -> Any:
     """Return the integers of the given rows, one row after the other.
 
@@ -67,12 +67,12 @@ def unpack(pool: Any, offsets: Any, counts: Any, total: int) -> Any:
     return values
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def nesting_levels(lanes: Any, lane_count: int, starts: Any, ends: Any) -> Any:
-    """Return how deep each range lies in its lane, -1 where it overlaps another without nesting or has no end.
+    """Return how deep each range lies in its lane, -1 without an end or where it overlaps without nesting.
 
-    The open ranges of a lane are kept sorted by end, the last to end first. A new range partly overlaps exactly those
-    that end inside it; they stand at the end of that list.
+    The open ranges of a lane are kept sorted by end, the last to end first. A new range partly overlaps
+    exactly those that end inside it; they stand at the end of that list.
 
     Args:
         lanes: int32 array, shape (rows,): lane of each range.
@@ -113,7 +113,7 @@ def nesting_levels(lanes: Any, lane_count: int, starts: Any, ends: Any) -> Any:
     return levels
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def match_pairs(threads: Any, thread_count: int, is_begin: Any) -> Any:
     """Return for each begin the index of its end, -1 where there is none; the last begun ends first.
 
@@ -141,7 +141,7 @@ def match_pairs(threads: Any, thread_count: int, is_begin: Any) -> Any:
     return partner
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True)
 def count_overlaps(tracks: Any, track_count: int, starts: Any, ends: Any) -> int:
     """Return how many intervals start before an earlier one of their track has ended.
 

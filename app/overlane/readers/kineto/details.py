@@ -1,4 +1,4 @@
-"""Small tables read out of the further members: collectives and counters; and the lists of devices, streams, threads."""
+"""Small tables: collectives and counters out of the further members, and devices, streams and threads."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ Array = np.ndarray[Any, Any]
 
 _COLLECTIVE = "Collective name"
 _DTYPE_BYTES = {
-    "double": 8, "float64": 8, "long": 8, "int64": 8, "float": 4, "float32": 4, "int": 4, "int32": 4, "half": 2, "float16": 2,
-    "bfloat16": 2, "short": 2, "int16": 2, "byte": 1, "uint8": 1, "char": 1, "int8": 1, "bool": 1,
+    "double": 8, "float64": 8, "long": 8, "int64": 8,
+    "float": 4, "float32": 4, "int": 4, "int32": 4,
+    "half": 2, "float16": 2, "bfloat16": 2, "short": 2, "int16": 2,
+    "byte": 1, "uint8": 1, "char": 1, "int8": 1, "bool": 1,
     "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
 }  # fmt: skip
 
@@ -136,7 +138,8 @@ def devices_table(properties: Any, seen: list[int], rank: int | None) -> pa.Tabl
     """Build `devices` from the file's list and the devices that operations name.
 
     Args:
-        properties: `deviceProperties` (or `computeProperties`) as parsed; anything but a list of objects is passed over.
+        properties: `deviceProperties` (or `computeProperties`) as parsed; anything but a list of objects is
+            passed over.
         seen: Devices of operations and synchronizations.
         rank: Rank of the file.
     """

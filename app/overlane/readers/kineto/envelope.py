@@ -56,7 +56,7 @@ class Envelope:
 
 
 def repaired(text: str) -> str:
-    """Return JSON text with the usual faults of writers mended: bare words quoted, control characters and backslashes escaped."""
+    """Return JSON text with usual faults mended: bare words, control characters, wrong escapes."""
 
     def mend(match: re.Match[str]) -> str:
         token = match.group()
@@ -121,7 +121,7 @@ class _Cursor:
 
 
 def _members(cursor: _Cursor, at: int, envelope: Envelope, *, stops_at_events: bool) -> int:
-    """Take in members from `at` (before a name or the closing brace) on; return the position behind the last byte taken."""
+    """Take in members from `at` on, before a name or the closing brace; return the position behind them."""
     while True:
         at = cursor.space(at)
         if cursor.byte(at) == ord("}"):

@@ -9,12 +9,12 @@ import pyarrow as pa
 from overlane.readers.kineto.envelope import Envelope
 from overlane_collect.model import Capability
 
-__all__ = ["base_ns", "capabilities", "extra", "producer", "rank_and_world", "version_text"]
+__all__ = ["base_ns", "capabilities", "further", "producer", "rank_and_world", "version_text"]
 
 _BASE_KEYS = ("baseTimeNanoseconds", "baseTimeNanosecond")
 _SHOWN = (
-    "schemaVersion", "trace_id", "cupti_version", "roctracer_version", "with_flops", "with_modules", "with_stack",
-    "record_shapes", "profile_memory", "displayTimeUnit",
+    "schemaVersion", "trace_id", "cupti_version", "roctracer_version", "with_flops", "with_modules",
+    "with_stack", "record_shapes", "profile_memory", "displayTimeUnit",
 )  # fmt: skip
 _DISTRIBUTED = ("backend", "pg_count", "pg_config", "nccl_version")
 _EPOCH_NS = 10**18
@@ -74,7 +74,7 @@ def producer(envelope: Envelope) -> str:
     return "PyTorch profiler (Kineto)"
 
 
-def extra(envelope: Envelope) -> dict[str, Any]:
+def further(envelope: Envelope) -> dict[str, Any]:
     """Return what else the top level says; environment, host and user names stay out."""
     kept = {key: envelope.members[key] for key in _SHOWN if key in envelope.members}
     info = envelope.members.get("distributedInfo")
@@ -84,7 +84,7 @@ def extra(envelope: Envelope) -> dict[str, Any]:
 
 
 def _known(table: pa.Table, column: str) -> int:
-    return table.num_rows - table[column].null_count
+    return int(table.num_rows - table[column].null_count)
 
 
 def _said(condition: int, proven: str, otherwise: str) -> Capability:

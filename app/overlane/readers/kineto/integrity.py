@@ -61,23 +61,31 @@ def integrity_checks(
     dur = rows.dur[ops]
     end = np.where(dur == MISSING, start, start + dur)
     return (
-        _check("no_device_work", int(not ops.size), "the trace holds no device operation", "the trace holds device operations"),
+        _check(
+            "no_device_work", int(not ops.size),
+            "the trace holds no device operation", "the trace holds device operations",
+        ),
         _without_launch(rows, ops, calls),
         _check(
             "impossible_durations", settled.impossible + absurd,
-            "negative or impossible durations; these rows are kept with an unknown end", "every duration is possible", status="failed",
+            "negative or impossible durations; these rows are kept with an unknown end",
+            "every duration is possible", status="failed",
         ),
         _check(
             "unfinished", int(np.count_nonzero(dur == MISSING)),
             "operations without an end", "every operation has an end",
         ),
         _overlaps(tables["ops"], start, end),
-        _check("zero_length_operations", int(np.count_nonzero(dur == 0)), "operations last 0 ns", "no operation lasts 0 ns"),
+        _check(
+            "zero_length_operations", int(np.count_nonzero(dur == 0)),
+            "operations last 0 ns", "no operation lasts 0 ns",
+        ),
         _giant(start, end),
         _whole_us(rows),
         _check(
             "round_event_count", int(events in _ROUND_COUNTS),
-            f"the file holds exactly {events} events: its writer may have stopped at a limit", "the number of events is no usual limit",
+            f"the file holds exactly {events} events: its writer may have stopped at a limit",
+            "the number of events is no usual limit",
         ),
         _devices(tables["ops"], listed),
         _outliers(rows, settled),
@@ -113,7 +121,8 @@ def _giant(start: Array, end: Array) -> IntegrityCheck:
         count = int(np.count_nonzero((end - start) > _GIANT_FRACTION * window))
     return _check(
         "giant_operation", count,
-        "one operation lasts more than half of the device's window", "no operation lasts more than half of the device's window",
+        "one operation lasts more than half of the device's window",
+        "no operation lasts more than half of the device's window",
     )  # fmt: skip
 
 
@@ -122,7 +131,8 @@ def _whole_us(rows: Rows) -> IntegrityCheck:
     whole = sample.size > _GIANT_MIN_OPS and not np.any(sample % 1000)
     return _check(
         "whole_microseconds", int(whole),
-        "all stamps are whole microseconds: neighbours may seem to overlap or to last 0 ns", "stamps are finer than microseconds",
+        "all stamps are whole microseconds: neighbours may seem to overlap or to last 0 ns",
+        "stamps are finer than microseconds",
     )  # fmt: skip
 
 
@@ -144,12 +154,13 @@ def _outliers(rows: Rows, settled: Settled) -> IntegrityCheck:
         count = int(np.count_nonzero(np.abs(kept - middle) > _DAY_NS))
     return _check(
         "outlying_stamps", count,
-        "stamps lie more than a day from the middle of the trace", "no stamp lies far from the others", status="failed",
+        "stamps lie more than a day from the middle of the trace",
+        "no stamp lies far from the others", status="failed",
     )  # fmt: skip
 
 
 def _steps(rows: Rows, start: Array, end: Array) -> IntegrityCheck:
-    """Count profiler steps (host ranges called `ProfilerStep#...`) during which no operation of the device ran."""
+    """Count profiler steps (annotations called `ProfilerStep#...`) during which no device operation ran."""
     chosen = np.flatnonzero(rows.rows_of(Class.ANNOTATION) & (rows.name >= 0) & (rows.phase != ord("M")))
     words = words_by_code(rows, rows.name[chosen])
     steps = [row for row in chosen.tolist() if (words[rows.name[row]] or "").startswith("ProfilerStep#")]
@@ -161,5 +172,6 @@ def _steps(rows: Rows, start: Array, end: Array) -> IntegrityCheck:
         count += int(not before or latest[before - 1] <= low)
     return _check(
         "steps_without_device_work", count,
-        f"of {len(steps)} profiler steps had no device operation", "every profiler step has device operations, or there are no steps",
+        f"of {len(steps)} profiler steps had no device operation",
+        "every profiler step has device operations, or there are no steps",
     )  # fmt: skip

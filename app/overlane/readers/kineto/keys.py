@@ -85,7 +85,7 @@ class Column(IntEnum):
     CORRELATION = 6
     EXTERNAL = 7
     TEMPLATE = 8
-    """String id of the other members with their integers cut out, -1 without any; for metadata, of its text."""
+    """String id of the other members, integers cut out, -1 without any; for metadata, of its text."""
 
 
 class Wide(IntEnum):
@@ -204,8 +204,9 @@ def key_table() -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the hash table of known members.
 
     Returns:
-        int64 array, shape (256, 9): length of the name plus its scope (0 where the slot is empty), action, wide column,
-        classes that have the column (bits), then the name's bytes as five little-endian words, zero behind its end.
+        int64 array, shape (256, 9): length of the name plus its scope (0 where the slot is empty), action,
+        wide column, classes that have the column (bits), then the name's bytes as five little-endian words,
+        zero behind its end.
     """
     table = np.zeros((SLOTS, 4 + KEY_WORDS), np.int64)
     entries: list[tuple[str, int, Act, int, int]] = [(name, 0, act, 0, -1) for name, act in _TOP.items()]

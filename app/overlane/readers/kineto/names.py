@@ -1,4 +1,4 @@
-"""What is told by names: engines and memory kinds of copies, APIs of calls, kinds of synchronizations and overheads."""
+"""What is told by names: engines and memories of copies, APIs of calls, kinds of waits and overheads."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _OF_APPLICATION = (
 
 
 def engine_of(name: str, copy_kind: str = "") -> str | None:
-    """Return the engine of a copy, told by its name (`Memcpy HtoD (...)`) or by the kind that its writer gives."""
+    """Return the engine of a copy by its name (`Memcpy HtoD (...)`) or the kind that its writer gives."""
     found = _COPY.search(name) or _COPY.search(copy_kind)
     if found is None:
         return None

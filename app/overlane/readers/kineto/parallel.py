@@ -1,8 +1,9 @@
 """Scan the pieces of a file in threads, and prove that they fit together.
 
-Each piece is scanned as if it began at an event. That is proven afterwards, in order: the first piece begins at the first
-event, and a piece that ends exactly behind a comma of the event array makes the start of the next one true. Where it
-does not (the border lay inside a string), what is left of the piece is scanned again together with the next one.
+Each piece is scanned as if it began at an event. That is proven afterwards, in order: the first piece begins
+at the first event, and a piece that ends exactly behind a comma of the event array makes the start of the
+next one true. Where it does not (the border lay inside a string), what is left of the piece is scanned again
+together with the next one.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ import numpy as np
 
 from overlane.errors import TraceUnreadableError
 from overlane.readers.base import Progress
-from overlane.readers.kineto.grown import Grown
 from overlane.readers.kineto.envelope import Envelope, NotJsonError, take_head, take_tail
+from overlane.readers.kineto.grown import Grown
 from overlane.readers.kineto.keys import Column, Wide, key_table
-from overlane.readers.kineto.scan import COUNTS, State, Status, scan
+from overlane.readers.kineto.layout import COUNTS, State, Status
+from overlane.readers.kineto.scan import scan
 from overlane.readers.kineto.source import Piece, pieces
 from overlane.readers.kineto.strings import StringTable
 from overlane.readers.kineto.text import MISSING
@@ -67,7 +69,8 @@ class Scanned:
         wide: The wide rows; columns without a value in the whole file are left out.
         wide_rows: Number of wide rows.
         pool: Packed integers of the rows' templates, in order.
-        stretches: Worker and number of rows, one after the other: whose string table the ids of these rows belong to.
+        stretches: Worker and number of rows, one after the other: whose string table the ids of these rows
+            belong to.
         wide_stretches: The same for wide rows.
         tables: String tables of the workers.
         counts: Sums of the scanner's counts, by name in lower case.
@@ -162,7 +165,7 @@ class _Worker:
         )
 
     def _grow(self, event_bytes: int, *, is_stuck: bool) -> None:
-        """Grow the string table; when that was not what was missing, the buffers for one event's members too."""
+        """Grow the string table; when it was not what was missing, the buffers for an event's members too."""
         self.table.grow(event_bytes if is_stuck else 0)
         if is_stuck:
             self._pool = np.zeros(self._pool.size * 2, np.uint8)
@@ -254,19 +257,20 @@ def _head(path: Path, stream: Iterator[Piece], first: Piece) -> tuple[Envelope, 
                 continue
             if first.size >= _MAX_HEAD_BYTES:
                 raise TraceUnreadableError(
-                    f"{path.name} holds no traceEvents within its first {_MAX_HEAD_BYTES >> 20} MiB; is it a PyTorch profiler trace?"
+                    f"{path.name} holds no traceEvents within its first {_MAX_HEAD_BYTES >> 20} MiB; "
+                    "name a file that export_chrome_trace wrote"
                 ) from None
             raise _not_json(path, first, error.position, is_cut=error.is_cut) from None
         if not envelope.found:
             names = ", ".join(list(envelope.members)[:4]) or "none"
             raise TraceUnreadableError(
-                f"{path.name} is JSON without traceEvents (its members: {names}), so no trace of PyTorch's profiler; "
-                "name a file that export_chrome_trace wrote"
+                f"{path.name} is JSON without traceEvents (its members: {names}), so no trace of PyTorch's "
+                "profiler; name a file that export_chrome_trace wrote"
             )
         return envelope, first
 
 
-def _assemble(
+def _assemble(  # noqa: PLR0917 - what it works with; called once
     path: Path,
     crew: _Crew,
     stream: Iterator[Piece],
@@ -324,9 +328,11 @@ def _not_json_text(
 ) -> TraceUnreadableError:
     if is_cut:
         return TraceUnreadableError(
-            f"{path.name} is cut: its JSON ends at byte {offset + len(text)} before the trace does; copy or record it again"
+            f"{path.name} is cut: its JSON ends at byte {offset + len(text)} before the trace does; "
+            "copy or record it again"
         )
     found = text[max(position, 0) : position + 40].decode("utf-8", "replace").split("\n")[0]
     return TraceUnreadableError(
-        f"{path.name} is not valid JSON at byte {offset + position}, near {found!r}; record it again or mend it there"
+        f"{path.name} is not valid JSON at byte {offset + position}, near {found!r}; "
+        "record it again or mend it there"
     )

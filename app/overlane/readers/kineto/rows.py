@@ -94,7 +94,7 @@ class Rows:
         return unpack(self.pool, self.offsets[rows], counts, int(counts.sum())), counts
 
     def wide(self, column: Wide, rows: Array) -> Array | None:
-        """Return a wide column for the given rows, MISSING where unknown; None where none of them has a value."""
+        """Return a wide column for some rows, MISSING where unknown; None where none of them has it."""
         values = self._wide.get(column)
         has = self.has_wide[rows]
         if values is None or not has.any():
@@ -130,7 +130,7 @@ class Rows:
         return np.flatnonzero(used[:-1])
 
     def threads(self, codes: Array) -> tuple[Array, Array]:
-        """Return process and thread ids of thread codes, MISSING where unknown (not given, -1 or 4294967295)."""
+        """Return process and thread ids of thread codes, MISSING where not given, -1 or 4294967295."""
         process = np.full(len(self.strings) + 1, MISSING, np.int64)
         thread = np.full(len(self.strings) + 1, MISSING, np.int64)
         used = self.used_codes(codes)
@@ -169,7 +169,7 @@ def unknown_ids(values: Array | None) -> Array | None:
 
 
 def arrow(values: Array | None, dtype: pa.DataType, length: int, missing: Any = MISSING) -> pa.Array:
-    """Return an Arrow array that shares the values' memory where the type allows; `missing` becomes null.
+    """Return an Arrow array, sharing memory where the type allows; `missing` becomes null.
 
     Args:
         values: Integer array, or None for all null.
@@ -194,7 +194,7 @@ def arrow(values: Array | None, dtype: pa.DataType, length: int, missing: Any = 
 
 
 def dictionary(codes: Array, words: list[str | None]) -> pa.DictionaryArray:
-    """Return a dictionary array of `words[code]`; words that are equal share an entry, unused ones are left out.
+    """Return a dictionary array of `words[code]`; equal words share an entry, unused ones are left out.
 
     Args:
         codes: Integer array, -1 for null.

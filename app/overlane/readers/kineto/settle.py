@@ -1,8 +1,8 @@
-"""Decide what each row is: pairs of begin and end, durations that cannot be, the table that it goes to, the origin.
+"""Decide what each row is: pairs of begin and end, impossible durations, its table, the origin.
 
-Rules for durations: an interval without one, or begun and never ended, is kept with an unknown end. A negative or
-impossible one (not a number, beyond 73 years) says nothing about the end either: the row is kept with an unknown end and
-counted in the integrity check `impossible_durations`.
+Rules for durations: an interval without one, or begun and never ended, is kept with an unknown end. A
+negative or impossible one (not a number, beyond 73 years) says nothing about the end either: the row is kept
+with an unknown end and counted in the integrity check `impossible_durations`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 
 from overlane.readers.kineto.compiled import match_pairs
 from overlane.readers.kineto.keys import CATEGORIES, Class, Wide
+from overlane.readers.kineto.layout import Kind
 from overlane.readers.kineto.rows import Rows
-from overlane.readers.kineto.scan import Kind
 from overlane.readers.kineto.text import MISSING
 
 __all__ = ["Settled", "Target", "settle"]
@@ -95,8 +95,8 @@ def settle(rows: Rows) -> Settled:
     rows.kind[unknown_phase] = Class.OTHER
     _find_devices(rows)
     lookup = np.zeros(256, np.uint8)
-    for kind, target in _TARGETS.items():
-        lookup[kind] = target
+    for kind, place in _TARGETS.items():
+        lookup[kind] = place
     target = lookup[rows.kind]
     target[np.isin(phase, _INSTANTS)] = Target.INSTANTS
     target[phase == _C] = Target.COUNTERS
@@ -158,7 +158,7 @@ def _packed(value: int) -> bytes:
 
 
 def _find_devices(rows: Rows) -> None:
-    """Take categories that nobody knows for an accelerator's when one of their events names a stream or a device."""
+    """Take an unknown category for an accelerator's when one of its events names a stream or a device."""
     unknown = (rows.kind == Class.OTHER) & ((rows.phase == _X) | (rows.phase == _B)) & (rows.category >= 0)
     chosen = np.flatnonzero(unknown & rows.has_wide)
     if not chosen.size:

@@ -1,4 +1,4 @@
-"""The bytes of a trace file as pieces that end between two events: read or inflated in a thread of their own."""
+"""The bytes of a trace file as pieces that end between events: read or inflated in a thread of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import queue
 import re
 import threading
 import zlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ Array = np.ndarray[Any, np.dtype[np.uint8]]
 __all__ = ["PIECE_BYTES", "Piece", "pieces"]
 
 PIECE_BYTES = 2 << 20
-"""Text of one piece; large enough that Python's share per piece stays under a hundredth, small enough for the cache."""
+"""Text of one piece: Python's share per piece stays under a hundredth, and the cache holds it."""
 
 _AHEAD = 2
 """Blocks that are read before anybody asks for them."""
@@ -90,7 +91,7 @@ def _open(path: Path, *, is_gzip: bool) -> BufferedIOBase:
     if is_gzip:
         from isal import igzip  # noqa: PLC0415 - plain files do not need it
 
-        return igzip.open(path, "rb")  # type: ignore[no-any-return]
+        return igzip.open(path, "rb")  # type: ignore[no-any-return, no-untyped-call]
     return path.open("rb", buffering=0)  # type: ignore[return-value]
 
 
@@ -99,11 +100,9 @@ def _border(buffer: Array, size: int) -> int:
     window = 1 << 12
     while True:
         start = max(0, size - window)
-        last = None
-        for last in _BORDER.finditer(buffer[start:size].tobytes()):  # noqa: B007 - the last one counts
-            pass
-        if last is not None:
-            return start + last.end()
+        found = deque(_BORDER.finditer(buffer[start:size].tobytes()), maxlen=1)
+        if found:
+            return start + found[0].end()
         if start == 0:
             return 0
         window <<= 3
@@ -120,7 +119,7 @@ def _buffer(spare: queue.SimpleQueue[Array], size: int) -> Array:
 
 def _fill(stream: BufferedIOBase, buffer: Array, start: int, stop: int) -> int:
     """Read until `buffer[start:stop]` is full or the file ends; return where the bytes end."""
-    view = memoryview(buffer.data)  # type: ignore[arg-type]
+    view = memoryview(buffer.data)
     while start < stop:
         count = stream.readinto(view[start:stop])
         if not count:
@@ -132,10 +131,12 @@ def _fill(stream: BufferedIOBase, buffer: Array, start: int, stop: int) -> int:
 def _damage(path: Path, error: Exception, offset: int) -> TraceUnreadableError:
     if isinstance(error, EOFError):
         return TraceUnreadableError(
-            f"{path.name} is cut: its gzip stream ends without its end mark after {offset} unpacked bytes; copy or record it again"
+            f"{path.name} is cut: its gzip stream ends without its end mark after {offset} unpacked bytes; "
+            "copy or record it again"
         )
     return TraceUnreadableError(
-        f"{path.name} is damaged: gzip reports {error} after about {offset} unpacked bytes; copy or record it again"
+        f"{path.name} is damaged: gzip reports {error} after about {offset} unpacked bytes; "
+        "copy or record it again"
     )
 
 
@@ -175,7 +176,7 @@ def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopp
             else TraceUnreadableError(f"{path.name} cannot be read: {error}; check the file and its disk")
         )
         _offer(out, found, stopped)
-    except BaseException as error:  # noqa: BLE001 - carried to the thread that asked
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
         _offer(out, error, stopped)
 
 
@@ -198,7 +199,7 @@ def _offer(out: queue.Queue[Any], item: Any, stopped: threading.Event) -> None:
         return
 
 
-def pieces(path: Path, *, is_gzip: bool) -> Iterator[Piece]:
+def pieces(path: Path, *, is_gzip: bool) -> Generator[Piece, None, None]:
     """Yield the unpacked text of a file in pieces that end where an event probably starts.
 
     Args:

@@ -10,13 +10,14 @@ import numpy as np
 from numba import njit
 
 from overlane.readers.kineto.keys import CATEGORIES
-from overlane.readers.kineto.scan import FULL, INFO_WIDTH, Kind, State, intern
+from overlane.readers.kineto.layout import FULL, INFO_WIDTH, Kind, State
+from overlane.readers.kineto.steps import intern
 from overlane.readers.kineto.text import get, get_int32, put, put_int32
 
 __all__ = ["StringTable", "decode_name", "mend_escapes", "merge_tables"]
 
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})?')
-"""A whole escape, or a backslash that begins none; in `\\\\U` the two backslashes are one escape before a plain U."""
+"""A whole escape, or a backslash that begins none; in `\\\\U` two backslashes are one escape, U is plain."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -61,7 +62,7 @@ class StringTable:
         return code
 
     def grow(self, needed_bytes: int = 0) -> None:
-        """Make room: more ids where half are used, a larger arena where it is three quarters full or too small."""
+        """Make room: more ids where half are used, a larger arena where it is three quarters full."""
         used = int(self.state[State.USED])
         if used + needed_bytes > self.arena.size - (self.arena.size >> 2):
             arena = np.zeros(max(self.arena.size, needed_bytes) * 2, np.uint8)
@@ -78,7 +79,7 @@ class StringTable:
 
     def contents(self, codes: np.ndarray[Any, Any]) -> list[bytes]:
         """Return the bytes of several strings."""
-        view = memoryview(self.arena.data)  # type: ignore[arg-type]
+        view = memoryview(self.arena.data)
         starts, lengths = self.info[codes, 0].tolist(), self.info[codes, 1].tolist()
         return [bytes(view[start : start + length]) for start, length in zip(starts, lengths, strict=True)]
 
@@ -88,7 +89,7 @@ class StringTable:
         return self.arena[start : start + length].tobytes()
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("void(int64, int64, int64, int64)", cache=True, nogil=True)
 def _rehash(info: int, count: int, slots: int, mask: int) -> None:
     for code in range(count):
         slot = (get(info + 8 * INFO_WIDTH * code + 16) >> 7) & mask
@@ -97,9 +98,9 @@ def _rehash(info: int, count: int, slots: int, mask: int) -> None:
         put_int32(slots + 4 * slot, code)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _merge(first: int, count: int, info: int, arena: int, mapping: int, state: int, target_info: int) -> int:
-    """Intern strings `first` to `count` of another table; return how far it came before the table was full."""
+@njit("int64(int64, int64, int64, int64, int64, int64, int64)", cache=True, nogil=True)
+def _merge(first: int, count: int, info: int, arena: int, mapping: int, state: int, target_info: int) -> int:  # noqa: PLR0917 - plain numbers
+    """Intern strings `first` to `count` of another table; return how far it came before it was full."""
     for code in range(first, count):
         entry = info + 8 * INFO_WIDTH * code
         found = intern(get(entry + 24), arena + get(entry), get(entry + 8), state)
@@ -144,8 +145,8 @@ def mend_escapes(text: str) -> str:
 def decode_name(raw: bytes) -> str:
     """Return the text of a JSON string's inside.
 
-    Bytes that are not UTF-8 and lone surrogates become U+FFFD; control characters stay; a backslash before a letter that
-    JSON knows no escape for is kept as text (unescaped Windows paths).
+    Bytes that are not UTF-8 and lone surrogates become U+FFFD; control characters stay; a backslash before a
+    letter that JSON knows no escape for is kept as text (unescaped Windows paths).
     """
     text = raw.decode("utf-8", "replace")
     if "\\" in text:

@@ -1,4 +1,4 @@
-"""Build the tables of operations, calls, synchronizations, event records and the small ones, from settled rows."""
+"""Build the tables of operations, calls, synchronizations, ranges and the like, from settled rows."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TableBuilder:
         self.host_process = self._host_process()
 
     def _host_process(self) -> int:
-        """Return the one process that makes calls (or runs operators), MISSING when there are several or none."""
+        """Return the one process that makes calls (or runs operators), MISSING for several or none."""
         for kinds in ((Class.RUNTIME, Class.DRIVER, Class.CALL), (Class.OPERATOR,)):
             codes = self.rows.used_codes(
                 self.rows.thread[self.rows.rows_of(*kinds) & (self.settled.target != Target.METADATA)]
@@ -75,7 +75,7 @@ class TableBuilder:
         return np.flatnonzero(self.settled.target == target)
 
     def _sorted(self, name: str, chosen: Array, *, longest_first: bool = False) -> tuple[Array, Array, Array]:
-        """Sort rows canonically; return them with starts and ends (MISSING where unknown) relative to the origin."""
+        """Sort rows canonically; return them with starts and ends (MISSING: unknown) from the origin on."""
         start = self.rows.ts[chosen]
         dur = self.rows.dur[chosen]
         unknown = -_LAST if longest_first else _LAST  # an unfinished range counts as the longest
@@ -188,11 +188,12 @@ class TableBuilder:
         return table_from_columns("ops", columns | self._span(start, end), is_sorted=True)
 
     def _external(self, chosen: Array) -> pa.Array:
-        values = unknown_ids(self.rows.external[chosen])
-        return arrow(np.where(values == 0, MISSING, values), pa.int64(), chosen.size)
+        values = self.rows.external[chosen]
+        values[values == 0] = MISSING
+        return arrow(unknown_ids(values), pa.int64(), chosen.size)
 
     def _copies(self, chosen: Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """Return engine, source and target memory of operations, decided once per kind, name and copy kind."""
+        """Return engine, source and target memory, decided once per kind, name and copy kind."""
         rows = self.rows
         copy_kind = rows.wide(Wide.COPY_KIND, chosen)
         extra = (
@@ -219,10 +220,10 @@ class TableBuilder:
                 words.append((engine_of(name, copy), *memories_of(name)))
             else:
                 words.append((None, None, None))
-        return tuple(dictionary(codes, [w[k] for w in words]) for k in range(3))  # type: ignore[return-value]
+        return tuple(dictionary(codes, [w[k] for w in words]) for k in range(3))
 
     def _queued(self, chosen: Array, start: Array) -> pa.Array:
-        """Return the queued stamps that lie within an hour before the start, read as ns or as us; 0 is unknown."""
+        """Return queued stamps that lie within an hour before the start, read as ns or us; 0 is unknown."""
         values = self.rows.wide(Wide.QUEUED, chosen)
         if values is None:
             return null_array(pa.int64(), chosen.size)
@@ -304,11 +305,11 @@ class TableBuilder:
         return table_from_columns("syncs", columns | self._span(start, end), is_sorted=True)
 
     def event_records(self) -> pa.Table:
-        """Build `event_records`: the file's own rows, and one derived row per recording call that a wait names.
+        """Build `event_records`: the file's own rows, and one derived row per recording call that waits name.
 
-        A derived row takes stream, device, context and event from the wait (the first that names the call) and its moment
-        from the call. It is no event of the file: the call is counted in `api_calls`. Where the file has a row of its own
-        for the same correlation id, none is derived.
+        A derived row takes stream, device, context and event from the wait (the first that names the call)
+        and its moment from the call. It is no event of the file: the call is counted in `api_calls`. Where
+        the file has a row of its own for the same correlation id, none is derived.
         """
         rows = self.rows
         own = self._chosen(Target.RECORDS)

@@ -1,25 +1,30 @@
+# ruff: noqa: ARG001, PLR1714 - intrinsics state their arguments; compiled code compares one by one
 """Compiled steps over JSON bytes: strings, values, numbers.
 
-The compiled code of the reader works on addresses, not on arrays: passing an array from one compiled function to another
-counts its references with atomic instructions, which took half of the time and stalled the threads on each other.
-Whoever calls keeps the arrays alive and gives addresses inside them; text has at least `PADDING` readable bytes behind
-its end, so that 32 bytes can be looked at at once. A position at or past `end` is never reported as found.
+The compiled code of the reader works on addresses, not on arrays: passing an array from one compiled function
+to another counts its references with atomic instructions, which took half of the time and stalled the threads
+on each other. Whoever calls keeps the arrays alive and gives addresses inside them; text has at least
+`PADDING` readable bytes behind its end, so that 32 bytes can be looked at at once. A position at or past
+`end` is never reported as found.
 
-Results below zero are not positions: `CUT` when the text ends before the value does, `BROKEN` when it is not JSON.
+Results below zero are not positions: `CUT` when the text ends before the value does, `BROKEN` when it is not
+JSON.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
     "BROKEN", "CUT", "MISSING", "PADDING",
-    "byte", "get", "get_int32", "integer", "nanoseconds", "put", "put_byte", "put_int32", "skip_value", "space", "string_end", "word",
+    "byte", "get", "get_int32", "integer", "nanoseconds", "put", "put_byte", "put_int32",
+    "skip_value", "space", "string_end", "word",
 ]  # fmt: skip
 
 PADDING = 64
@@ -43,32 +48,37 @@ _BYTE, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _VECTOR = ir.VectorType(_BYTE, _WIDTH)
 
 
+def _inlined(function: Callable[..., Any]) -> Callable[..., int]:
+    """Make an intrinsic; what the type checker sees is a function of the remaining arguments."""
+    return intrinsic(function)
+
+
 def _load(builder: Any, address: Any, kind: Any) -> Any:
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1, typ=kind)
 
 
-@intrinsic
-def byte(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+@_inlined
+def byte(typingctx: Any, address: Any) -> Any:
     """Return the byte at an address."""
     return types.int64(types.int64), lambda _c, builder, _s, args: builder.zext(
         _load(builder, args[0], _BYTE), _INT64
     )
 
 
-@intrinsic
-def word(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+@_inlined
+def word(typingctx: Any, address: Any) -> Any:
     """Return the eight bytes at an address as one little-endian integer."""
     return types.uint64(types.int64), lambda _c, builder, _s, args: _load(builder, args[0], _INT64)
 
 
-@intrinsic
-def get(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+@_inlined
+def get(typingctx: Any, address: Any) -> Any:
     """Return the int64 at an address."""
     return types.int64(types.int64), lambda _c, builder, _s, args: _load(builder, args[0], _INT64)
 
 
-@intrinsic
-def get_int32(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+@_inlined
+def get_int32(typingctx: Any, address: Any) -> Any:
     """Return the int32 at an address."""
     return types.int64(types.int64), lambda _c, builder, _s, args: builder.sext(
         _load(builder, args[0], _INT32), _INT64
@@ -84,20 +94,20 @@ def _store(kind: Any) -> Any:
     return codegen
 
 
-@intrinsic
-def put(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+@_inlined
+def put(typingctx: Any, address: Any, value: Any) -> Any:
     """Write an int64 (eight bytes) to an address."""
     return types.void(types.int64, types.int64), _store(_INT64)
 
 
-@intrinsic
-def put_int32(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+@_inlined
+def put_int32(typingctx: Any, address: Any, value: Any) -> Any:
     """Write an int32 to an address."""
     return types.void(types.int64, types.int64), _store(_INT32)
 
 
-@intrinsic
-def put_byte(typingctx: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+@_inlined
+def put_byte(typingctx: Any, address: Any, value: Any) -> Any:
     """Write one byte to an address."""
     return types.void(types.int64, types.int64), _store(_BYTE)
 
@@ -111,9 +121,9 @@ def _first(builder: Any, mask: Any) -> Any:
     return builder.zext(found, _INT64)
 
 
-@intrinsic
-def _quote_or_backslash(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
-    """Return how far the first quote or backslash is from the address, 32 when the next 32 bytes hold none."""
+@_inlined
+def _quote_or_backslash(typingctx: Any, address: Any) -> Any:
+    """Return how far the first quote or backslash is, 32 when the next 32 bytes hold none."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         data = _load(builder, args[0], _VECTOR)
@@ -127,8 +137,8 @@ def _quote_or_backslash(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     return types.int64(types.int64), codegen
 
 
-@intrinsic
-def _quote_or_bracket(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
+@_inlined
+def _quote_or_bracket(typingctx: Any, address: Any) -> Any:
     """Return how far the first of `"[]{}` is from the address, 32 when the next 32 bytes hold none."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -143,7 +153,7 @@ def _quote_or_bracket(typingctx: Any, address: Any) -> Any:  # noqa: ARG001
     return types.int64(types.int64), codegen
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64)", cache=True, nogil=True)
 def space(at: int, end: int) -> int:
     """Return the first position from `at` on that holds no white space, or `end`."""
     while at < end and (byte(at) == 32 or (byte(at) >= 9 and byte(at) <= 13)):
@@ -151,7 +161,7 @@ def space(at: int, end: int) -> int:
     return at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("int64(int64, int64)", cache=True, nogil=True)
 def string_end(at: int, end: int) -> int:
     """Return the position of the closing quote of the string whose first character is at `at`, or CUT."""
     while at < end:
@@ -164,9 +174,9 @@ def string_end(at: int, end: int) -> int:
     return CUT
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def skip_value(at: int, end: int) -> int:
-    """Return the position behind the value that starts at `at`, or CUT, or BROKEN (brackets that do not match)."""
+@njit("int64(int64, int64)", cache=True, nogil=True)
+def skip_value(at: int, end: int) -> int:  # noqa: PLR0912 - one walk
+    """Return the position behind the value that starts at `at`, or CUT, or BROKEN (brackets do not match)."""
     if byte(at) == 34:
         close = string_end(at + 1, end)
         return close + 1 if close >= 0 else CUT
@@ -208,46 +218,47 @@ def skip_value(at: int, end: int) -> int:
     return CUT
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
 def integer(at: int, end: int) -> tuple[int, int]:
     """Parse a plain integer (`-?[1-9][0-9]*` or `0`, at most 18 digits).
 
     Returns:
-        Value and the position behind it; position CUT when there is none (a fraction, an exponent, text, too long).
+        Value and the position behind it; position CUT when there is none (a fraction, an exponent, text, too
+        long).
     """
     negative = at < end and byte(at) == 45
     if negative:
         at += 1
     start = at
-    value = np.int64(0)
+    value = 0
     while at < end and at - start < 19 and byte(at) >= 48 and byte(at) <= 57:
         value = value * 10 + (byte(at) - 48)
         at += 1
     digits = at - start
     if digits == 0 or digits > 18 or (byte(start) == 48 and (digits > 1 or negative)):
-        return np.int64(0), CUT
+        return 0, CUT
     if at < end and (byte(at) == 46 or byte(at) == 69 or byte(at) == 101 or byte(at) == 43 or byte(at) == 45):
-        return np.int64(0), CUT
+        return 0, CUT
     return (-value if negative else value), at
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def nanoseconds(at: int, end: int) -> tuple[int, int]:
-    """Parse a decimal number of microseconds to whole nanoseconds, halves away from zero; a float never holds it.
+@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
+def nanoseconds(at: int, end: int) -> tuple[int, int]:  # noqa: C901, PLR0912, PLR0915 - one walk
+    """Parse a decimal number of microseconds to nanoseconds, halves away from zero, without a float.
 
     Returns:
-        Value and the position behind it; value MISSING when the number is too large for the trace's time, position
-        CUT when there is no number.
+        Value and the position behind it; value MISSING when the number is too large for the trace's time,
+        position CUT when there is no number.
     """
     negative = at < end and byte(at) == 45
     if negative:
         at += 1
-    value = np.int64(0)
+    value = 0
     dropped = 0  # digits before the point that were not kept
     places = 0  # kept digits behind the point
     after_point = False
     any_digit = False
-    last = np.int64(-1)  # the digit behind the last one of the value, -1 for none
+    last = -1  # the digit behind the last one of the value, -1 for none
     while at < end:
         c = byte(at)
         if c == 46 and not after_point:
@@ -267,7 +278,7 @@ def nanoseconds(at: int, end: int) -> tuple[int, int]:
             break
         at += 1
     if not any_digit:
-        return np.int64(0), CUT
+        return 0, CUT
     exponent = 0
     if at < end and (byte(at) == 69 or byte(at) == 101):
         at += 1
@@ -279,7 +290,7 @@ def nanoseconds(at: int, end: int) -> tuple[int, int]:
             exponent = min(exponent * 10 + (byte(at) - 48), 9999)
             at += 1
         if at == start:
-            return np.int64(0), CUT
+            return 0, CUT
         if down:
             exponent = -exponent
     shift = 3 - places + dropped + exponent
@@ -293,7 +304,7 @@ def nanoseconds(at: int, end: int) -> tuple[int, int]:
         value //= 10
         shift += 1
         if value == 0 and shift < 0:
-            last = np.int64(0)
+            last = 0
             break
     if last >= 5:
         value += 1

@@ -80,37 +80,7 @@ def layout() -> Component:
                         style={"display": "none"},
                         **extra(data_trace="", data_rank="", data_link="main"),
                     ),
-                    html.Aside(
-                        [
-                            html.Div(
-                                [
-                                    html.Button(
-                                        "↑",
-                                        id=ids.SEARCH_PREVIOUS,
-                                        type="button",
-                                        title="previous hit",
-                                        **extra(aria_label="previous hit"),
-                                    ),
-                                    html.Button(
-                                        "↓",
-                                        id=ids.SEARCH_NEXT,
-                                        type="button",
-                                        title="next hit (Enter)",
-                                        **extra(aria_label="next hit"),
-                                    ),
-                                    html.Span(
-                                        id=ids.SEARCH_AT, className="ov-quiet", **extra(aria_live="polite")
-                                    ),
-                                ],
-                                className="ov-search-steps",
-                            ),
-                            html.Div(id=ids.SEARCH_LIST, className="ov-search-list"),
-                        ],
-                        id=ids.SEARCH_PANEL,
-                        className="ov-search-panel",
-                        style={"display": "none"},
-                        **extra(aria_label="Search results"),
-                    ),
+                    _search_results(),
                 ],
                 className="ov-canvases",
             ),
@@ -123,6 +93,38 @@ def layout() -> Component:
             ),
         ],
         className="ov-timeline-page",
+    )
+
+
+def _search_results() -> Component:
+    return html.Aside(
+        [
+            html.Div(
+                [
+                    html.Button(
+                        "↑",
+                        id=ids.SEARCH_PREVIOUS,
+                        type="button",
+                        title="previous hit",
+                        **extra(aria_label="previous hit"),
+                    ),
+                    html.Button(
+                        "↓",
+                        id=ids.SEARCH_NEXT,
+                        type="button",
+                        title="next hit (Enter)",
+                        **extra(aria_label="next hit"),
+                    ),
+                    html.Span(id=ids.SEARCH_AT, className="ov-quiet", **extra(aria_live="polite")),
+                ],
+                className="ov-search-steps",
+            ),
+            html.Div(id=ids.SEARCH_LIST, className="ov-search-list"),
+        ],
+        id=ids.SEARCH_PANEL,
+        className="ov-search-panel",
+        style={"display": "none"},
+        **extra(aria_label="Search results"),
     )
 
 
@@ -157,6 +159,10 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         State(ids.HITS, "data"),
         first_call=False,
     )
+    _register_panels(app, store)
+
+
+def _register_panels(app: dash.Dash, store: TraceStore) -> None:
     wire(app, partial(show_notice, store), Output(ids.NOTICE, "children"), Input(ids.OPEN, "data"))
     wire(
         app,
@@ -170,6 +176,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         partial(show_range, store),
         Output(ids.RANGE_PANEL, "children"),
         Input(ids.RANGE, "data"),
+        Input(ids.OPEN, "data"),
         first_call=False,
     )
     wire(
@@ -210,6 +217,8 @@ def absence(state: dict[str, Any] | None) -> Component:
     if state["state"] == "failed":
         return notice(f"{state['name']} cannot be opened.", state["reason"], kind="failed")
     done = f"{state['progress']:.0%} read and indexed; this is done once per file."
+    if not state["progress"]:
+        done = "The first start after an install compiles code too, which takes some seconds."
     return notice(f"Opening {state['name']} …", done)
 
 
@@ -231,9 +240,10 @@ def show_details(store: TraceStore, selection: dict[str, Any] | None, state: dic
         return notice("Nothing to show.", f"The selected row cannot be found: {error}", kind="failed")
 
 
-def show_range(store: TraceStore, marked: dict[str, Any] | None) -> Any:
-    """Return the statistics of the marked range."""
-    if not marked or marked.get("t0_ns") is None:
+def show_range(store: TraceStore, marked: dict[str, Any] | None, state: dict[str, Any] | None) -> Any:
+    """Return the statistics of the marked range, if it lies in a trace that is shown."""
+    shown = {state["trace"], state["other_trace"]} if state else set()
+    if not marked or marked.get("t0_ns") is None or marked.get("trace") not in shown:
         return range_panel(None, None)
     try:
         opened = store.opened(marked["trace"])
