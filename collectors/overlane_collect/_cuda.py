@@ -145,8 +145,11 @@ class Log(Protocol):
     def access(self, number: int, mode: str, span: Span) -> None:
         """Note an access of an operation."""
 
-    def host_access(self, mode: str, span: Span) -> None:
-        """Note an access of the host, now."""
+    def now(self) -> int:
+        """Return the recording's clock, in ns."""
+
+    def host_access(self, mode: str, span: Span, *, at_ns: int | None = None) -> None:
+        """Note an access of the host, by default now."""
 
     def blocks(self, number: int, words: npt.NDArray[np.uint64]) -> None:
         """Note what a kernel logged per block: SM, start, end on the GPU's clock; shape (blocks, 3)."""
@@ -241,7 +244,7 @@ class Gpu:
         architecture = (
             f"sm_{self.attribute('COMPUTE_CAPABILITY_MAJOR')}{self.attribute('COMPUTE_CAPABILITY_MINOR')}"
         )
-        cubin = self._cubin(source, architecture)
+        cubin = self.build(source)
         module = self.call("cuModuleLoadData", cubin, what="loading the kernels")
         self._kept += [module, cubin]
         kernels = {}
@@ -317,7 +320,7 @@ class Gpu:
 
     def free_async(self, buffer: Buffer, stream: Stream) -> None:
         """Free device memory in the order of a stream."""
-        self.start("cuMemFreeAsync", (buffer.address, stream.handle), "", (), [buffer.span()])
+        self.call("cuMemFreeAsync", buffer.address, stream.handle, what=stream.name)
 
     def allocate_async(self, length: int, stream: Stream) -> Buffer:
         """Allocate device memory in the order of a stream."""
@@ -447,7 +450,14 @@ class Gpu:
             raise DriverError(f"{name} failed: {status.name}; the kernels cannot be compiled")
         return values[0] if len(values) == 1 else tuple(values)
 
-    def _cubin(self, source: str, architecture: str) -> bytes:
+    def build(self, source: str) -> bytes:
+        """Compile CUDA C++ for this device, and return the binary.
+
+        Raises:
+            DriverError: It does not compile; the message holds the compiler's log.
+        """
+        numbers = (self.attribute(f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
+        architecture = "sm_{}{}".format(*numbers)
         program = self._nvrtc_call("nvrtcCreateProgram", source.encode(), b"workload.cu", 0, [], [])
         options = [f"--gpu-architecture={architecture}".encode()]
         status = self._nvrtc.nvrtcCompileProgram(program, len(options), options)[0]

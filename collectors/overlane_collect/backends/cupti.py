@@ -23,6 +23,7 @@ from overlane_collect.strings import number_pointers
 __all__ = ["CuptiBackend"]
 
 _COMMAND_BUFFER_FULL = 6 << 16  # CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL: has data of its own
+_READY_BUFFERS = 4  # a program's threads ask for a few between two flushes
 _SPARE_BUFFERS = 8  # more than a program's threads fill at once between two flushes
 
 _KINDS = {
@@ -85,6 +86,7 @@ class CuptiBackend:
             refused |= self._cupti.configure(launch_stamps=self._launch_stamps)
             self._cupti.register(self._requested, self._completed)
             self._registered = True
+        self._fill_spare()
         wanted = dict(_KINDS)
         for option, kinds in _OPTIONAL.items():
             if getattr(options, option):
@@ -170,6 +172,13 @@ class CuptiBackend:
                 enabled[number] = name
         return enabled
 
+    def _fill_spare(self) -> None:
+        """Keep some buffers ready, their pages touched: else a launch pays for the memory's first use."""
+        while len(self._spare) < _READY_BUFFERS:
+            words = np.zeros(self._buffer_words, np.uint64)
+            words.fill(0)
+            self._spare.append(words)
+
     def _requested(self) -> tuple[int, int]:
         """Lend CUPTI a cleared buffer."""
         try:
@@ -196,6 +205,7 @@ class CuptiBackend:
                 ctypes.memset(address, 0, valid)
                 self._spare.append(words)
             self._cost["processing_ns"] += time.thread_time_ns() - began
+        self._fill_spare()
         self._cost["dropped"] += self._cupti.dropped()
 
     def _buffer(self, words: Any, address: int, valid: int) -> None:
