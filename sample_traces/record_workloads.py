@@ -1,3 +1,4 @@
+# ruff: noqa: INP001, S603 - a script that runs our own command
 """Record the workloads of the collectors as sample traces, and list them in MANIFEST.json.
 
 Needs an NVIDIA GPU and `pip install overlane[cuda]`. Usage: python sample_traces/record_workloads.py [FOLDER]
@@ -5,7 +6,7 @@ Needs an NVIDIA GPU and `pip install overlane[cuda]`. Usage: python sample_trace
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import json
 import subprocess
@@ -110,7 +111,7 @@ def record(folder: Path, name: str, title: str, workload: str, settings: str) ->
     if code not in ((0, 1) if settings.partition("=")[2] in WRONG_VALUES else (0,)):
         raise SystemExit(f"{name}: exit code {code}")
     header, tables = read_members(out)
-    recorded = datetime.datetime.fromtimestamp((header.origin_unix_ns or 0) / 1e9, datetime.UTC)
+    recorded = dt.datetime.fromtimestamp((header.origin_unix_ns or 0) / 1e9, dt.UTC)
     return {
         "file": out.name,
         "title": title,

@@ -241,9 +241,6 @@ class Gpu:
         Raises:
             DriverError: It does not compile; the message holds the compiler's log.
         """
-        architecture = (
-            f"sm_{self.attribute('COMPUTE_CAPABILITY_MAJOR')}{self.attribute('COMPUTE_CAPABILITY_MINOR')}"
-        )
         cubin = self.build(source)
         module = self.call("cuModuleLoadData", cubin, what="loading the kernels")
         self._kept += [module, cubin]

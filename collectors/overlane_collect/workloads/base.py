@@ -157,8 +157,9 @@ class Hold:
 
     def release(self) -> None:
         """Let the held streams go, and log that the host did."""
-        self._gpu.log.host_access("write", self.buffer.span())  # before it: no kernel starts earlier
+        at = self._gpu.log.now()  # just before, so that no kernel starts earlier
         self._flag[0] = self._round
+        self._gpu.log.host_access("write", self.buffer.span(), at_ns=at)
         if self._watchdog is not None:
             self._watchdog.cancel()
             self._watchdog = None

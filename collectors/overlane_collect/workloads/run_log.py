@@ -61,11 +61,15 @@ class RunLog:
         for name, value in row.items():
             self._accesses[name].append(value)
 
-    def host_access(self, mode: str, span: Span) -> None:
-        """Note an access of the host, now."""
+    def now(self) -> int:
+        """Return the recording's clock, in ns."""
+        return self._clock()
+
+    def host_access(self, mode: str, span: Span, *, at_ns: int | None = None) -> None:
+        """Note an access of the host, by default now."""
         row = {
             "thread_id": threading.get_native_id(),
-            "at": self._clock(),
+            "at": self._clock() if at_ns is None else at_ns,
             "address": span.address,
             "bytes": span.bytes,
             "mode": mode,
