@@ -65,7 +65,7 @@ class Slices(NamedTuple):
 def long_duration(positions: Array, durations: Array, at: int) -> int:
     """Return the true duration of the slice at position `at`, whose stored one is `LONG`.
 
-    Called only for the few slices that need it: a call with arrays costs a hundred times a look at `duration`.
+    Called for the few slices that need it: a call with arrays costs a hundred times a look at `duration`.
 
     Args:
         positions: `Slices.long_at`.
