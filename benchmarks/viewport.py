@@ -27,8 +27,8 @@ import pyarrow as pa
 from overlane.tables import empty_table, null_array, table_from_columns
 from overlane.timeline import Timeline, encode_tile
 from overlane.timeline.index import Layer
+from overlane.timeline.lanes import Group, Lane, Tracks
 from overlane.timeline.timeline import write_timeline
-from overlane.timeline.tracks import Group, Lane, Tracks
 from overlane.trace import Trace
 from overlane.validation import validate
 from overlane_collect.model import Header

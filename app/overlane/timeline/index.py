@@ -1,6 +1,6 @@
 """The stored index: layers of intervals become wire lanes of non-overlapping slices with summaries.
 
-One folder holds one `.npy` file per array of `kernels.Slices`, mapped into memory when it is opened.
+One folder holds one `.npy` file per array of `slices.Slices`, mapped into memory when it is opened.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from overlane.errors import TraceUnreadableError
-from overlane.timeline import kernels
+from overlane.timeline import building
 from overlane.timeline.categories import CATEGORY_LIMIT
-from overlane.timeline.kernels import HEAD, LEAF_BITS, Slices
+from overlane.timeline.slices import HEAD, LEAF_BITS, LONG_NS, Slices
 
 __all__ = ["MAX_WIRE_LANES", "Extras", "Layer", "Placement", "build_index", "open_index", "union_layer"]
 
@@ -136,7 +136,7 @@ def _place(layers: Sequence[Layer], lanes: int) -> tuple[list[_Placed], Array, i
     for layer in layers:
         order = _tie_order(layer.start, layer.end)
         sub = np.zeros(len(layer.start), np.uint16)
-        longs = kernels.assign_sublanes(
+        longs = building.assign_sublanes(
             read_only(layer.lane), layer.start, layer.end, order, sub, counts, ends, used
         )
         placed.append(_Placed(layer, order, sub, longs))
@@ -178,9 +178,9 @@ def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int
     """
     size = len(key)
     out = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64, np.int64, np.uint8)]
-    state = np.zeros((keys, kernels.STATE), np.int64)
+    state = np.zeros((keys, building.STATE), np.int64)
     arguments = [*map(read_only, (key, start, end, category)), state, *out]
-    n = kernels.union_runs(*arguments)
+    n = building.union_runs(*arguments)
     lane, run_start, run_end, row, count, kind = (array[:n].copy() for array in out)
     return Layer(lane, run_start, run_end, kind, row, count)
 
@@ -225,9 +225,7 @@ def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
     np.cumsum(counts[np.arange(limit + 1)[None, :] < sublanes[:, None]], out=lane_offset[1:])
     total = int(lane_offset[-1])
     longs = sum(item.longs for item in placed) + sum(
-        int(np.count_nonzero(runs.end - runs.start >= int(kernels.LONG)))
-        for runs, _ in merged
-        if runs is not None
+        int(np.count_nonzero(runs.end - runs.start >= LONG_NS)) for runs, _ in merged if runs is not None
     )
 
     writer = _Writer(folder, total, longs, lane_offset)
@@ -267,7 +265,7 @@ class _Writer:
     def add(self, layer: Layer, sub: Array, order: Array, first: Array, merged: int) -> None:
         """Write one layer; rows on sublane `merged` are left out."""
         before = self.cursor.copy()
-        self.longs = kernels.scatter(
+        self.longs = building.scatter(
             read_only(layer.lane), sub, layer.start, layer.end, layer.category, layer.row, order, first,
             self.cursor, self.slices, self.present, self.longs, merged,
         )  # fmt: skip
@@ -305,7 +303,7 @@ class _Writer:
             width=width.astype(np.int64),
             nodes=_create(self.folder, "nodes", (int(node_offset[-1]),), np.int64),
         )
-        _in_two(lambda a, b: kernels.build_nodes(slices, place_of, a, b), slices.lane_offset)
+        _in_two(lambda a, b: building.build_nodes(slices, place_of, a, b), slices.lane_offset)
         extras = self._extras()
         stored = slices._asdict() | vars(extras)
         for name, values in stored.items():

@@ -12,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from overlane.tables import numbers
-from overlane.timeline import kernels
+from overlane.timeline import filling
 from overlane.timeline.categories import CATEGORIES, CODES
 from overlane.timeline.columns import KEY_COLUMNS, lane_key
+from overlane.timeline.filling import Output
 from overlane.timeline.index import Extras, Placement, build_index, open_index
-from overlane.timeline.kernels import Output, Slices
+from overlane.timeline.lanes import Tracks
 from overlane.timeline.names import NAME_COLUMNS, Names
+from overlane.timeline.slices import LONG_NS, Slices
 from overlane.timeline.tile import NO_NAME, Tile
-from overlane.timeline.tracks import Tracks, find_tracks
+from overlane.timeline.tracks import find_tracks
 from overlane.trace import Trace
 
 __all__ = ["FEWEST_ITEMS", "Timeline", "output_arrays", "write_timeline"]
@@ -120,7 +122,7 @@ class Timeline:
         t0, t1 = max(t0_ns, -_ENDLESS), min(t1_ns, _ENDLESS)
         low = np.empty(len(wires), np.int64)
         high = np.empty(len(wires), np.int64)
-        kernels.find_bounds(self._slices, wires, t0, t1, low, high)
+        filling.find_bounds(self._slices, wires, t0, t1, low, high)
         kept = high > low
         wires, low, high = wires[kept], low[kept], high[kept]
         limit = max(FEWEST_ITEMS, (len(kept)) * px)
@@ -143,14 +145,14 @@ class Timeline:
         middle = int(np.searchsorted(room, room[-1] // 2)) + 1
         if slices < _TWO_THREADS_FROM or middle >= len(wires):
             out = output_arrays(int(room[-1]))
-            n = kernels.fill(self._slices, wires, low, high, t0, threshold, scale, _scratch(), out)
+            n = filling.fill(self._slices, wires, low, high, t0, threshold, scale, _scratch(), out)
             return Output(*(values[:n] for values in out))
         first, second = output_arrays(int(room[middle - 1])), output_arrays(int(room[-1] - room[middle - 1]))
         other = _pool.submit(
-            kernels.fill, self._slices, wires[:middle], low[:middle], high[:middle], t0, threshold, scale,
+            filling.fill, self._slices, wires[:middle], low[:middle], high[:middle], t0, threshold, scale,
             _scratch(), first,
         )  # fmt: skip
-        n2 = kernels.fill(
+        n2 = filling.fill(
             self._slices,
             wires[middle:],
             low[middle:],
@@ -270,7 +272,7 @@ class Timeline:
 
     def _end(self, at: int) -> int:
         duration = int(self._slices.duration[at])
-        if duration == int(kernels.LONG):
+        if duration == LONG_NS:
             duration = int(self._slices.long_duration[np.searchsorted(self._slices.long_at, at)])
         return int(self._slices.start[at]) + duration
 
@@ -377,7 +379,7 @@ def write_timeline(trace: Trace, rank: int | None, tracks: Tracks, folder: Path)
 
 
 def _scratch() -> Array:
-    return np.empty(kernels.SCRATCH, np.int64)
+    return np.empty(filling.SCRATCH, np.int64)
 
 
 def output_arrays(size: int) -> Output:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,10 @@ from overlane.timeline.columns import (
     operation_categories,
 )
 from overlane.timeline.index import Layer, union_layer
+from overlane.timeline.lanes import RANGE_KINDS, Group, Lane, Tracks, engine_order, lane_order, none_last
 from overlane.trace import Trace
 
-__all__ = ["Group", "Lane", "Tracks", "find_tracks"]
+__all__ = ["find_tracks"]
 
 Array = npt.NDArray[Any]
 
@@ -35,76 +35,6 @@ _NO_RANK = np.iinfo(np.int32).min  # no rank is negative
 
 DEEP_TRACKS = frozenset({"python"})
 """Ranges that stack so deep that their group is collapsed at first."""
-
-RANGE_KINDS = {
-    "operator": ("operators", "operator"),
-    "annotation": ("annotations", "annotation"),
-    "device_annotation": ("annotations", "annotation"),
-    "python": ("python", "python"),
-    "profiler": ("profiler", "profiler"),
-    "other": ("other ranges", "other"),
-}
-"""Label and category of each kind of range, in drawing order."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Tracks shown together; groups nest.
-
-    Attributes:
-        id: Stable within one trace.
-        parent: Group that holds it, None at the top.
-        label: What to show.
-        sublabel: Facts beside the label.
-        kind: `device`, `engines`, `partition`, `host` or `thread`.
-        collapsed: Folded at first.
-    """
-
-    id: str
-    parent: str | None
-    label: str
-    kind: str
-    sublabel: str = ""
-    collapsed: bool = False
-
-
-@dataclass
-class Lane:
-    """One track as it is drawn.
-
-    Attributes:
-        id: Stable within one trace.
-        group: Group that holds it.
-        label: What to show.
-        kind: `engine`, `stream`, `calls`, `syncs`, `ranges`, `instants`, `counter` or `blocks`.
-        table: Table of its rows.
-        sublabel: Facts beside the label.
-        rows: Rows that it draws.
-        unit: Unit of a counter.
-        max: Value that a counter's full height stands for.
-        key: Values of the table's key columns, for tables whose rows are located by them.
-    """
-
-    id: str
-    group: str
-    label: str
-    kind: str
-    table: str
-    sublabel: str = ""
-    rows: int = 0
-    unit: str | None = None
-    max: float | None = None
-    key: Key | None = None
-
-
-@dataclass
-class Tracks:
-    """All tracks of one rank, lanes in drawing order, layers with final lane numbers."""
-
-    groups: list[Group]
-    lanes: list[Lane]
-    layers: list[Layer]
-    summary: list[int] = field(default_factory=list)
 
 
 def find_tracks(trace: Trace, rank: int | None) -> Tracks:
@@ -226,7 +156,7 @@ class _Builder:
             runs = union_layer(codes, start, end, engine_category, len(keys))
             numbers = np.full(len(keys), -1, np.int32)
             work = np.bincount(codes[codes >= 0], minlength=len(keys))
-            for code in sorted(range(len(keys)), key=lambda c: _engine_order(keys[c])):
+            for code in sorted(range(len(keys)), key=lambda c: engine_order(keys[c])):
                 if work[code]:
                     numbers[code] = len(self.lanes)
                     self.lanes.append(self._engine_lane(kind, keys[code], int(work[code])))
@@ -307,7 +237,7 @@ class _Builder:
             codes = np.where(chosen, codes, np.int32(-1)).astype(np.int32)
         rows = np.bincount(codes[codes >= 0], minlength=len(keys))
         numbers = np.full(len(keys), -1, np.int32)
-        for code in sorted(range(len(keys)), key=lambda c: _none_last(keys[c])):
+        for code in sorted(range(len(keys)), key=lambda c: none_last(keys[c])):
             if rows[code]:
                 device, sm = keys[code]
                 parent = self._device(device)
@@ -479,7 +409,7 @@ class _Builder:
         position = {group.id: at for at, group in enumerate(ordered)}
         numbers = sorted(
             range(len(self.lanes)),
-            key=lambda n: (position[self.lanes[n].group], _lane_order(self.lanes[n]), n),
+            key=lambda n: (position[self.lanes[n].group], lane_order(self.lanes[n]), n),
         )
         renumber = np.empty(len(numbers) + 1, np.int32)
         renumber[numbers] = np.arange(len(numbers))
@@ -496,27 +426,3 @@ def _partition_group(parent: str, partition: int, facts: dict[str, Any]) -> Grou
     name = f"Green context {facts['context_id']}" if is_green else "Whole device"
     label = " · ".join(filter(None, [name, f"{count} SMs" if count else None]))
     return Group(f"{parent}/p{partition}", parent, label, "partition", facts["name"] or "")
-
-
-_LANE_ORDER = ("engine", "stream", "blocks", "calls", "syncs", "ranges", "instants", "counter")
-
-
-def _lane_order(lane: Lane) -> tuple[Any, ...]:
-    kind = _LANE_ORDER.index(lane.kind)
-    if lane.kind == "ranges":
-        tracks = [*RANGE_KINDS]
-        return (
-            kind,
-            len(tracks) if lane.key is None or lane.table != "ranges" else tracks.index(lane.key[0]),
-        )
-    if lane.kind == "stream" and lane.key is not None:
-        return (kind, *_none_last(lane.key))
-    return (kind,)
-
-
-def _none_last(key: Key) -> tuple[Any, ...]:
-    return tuple((value is None, value if value is not None else 0) for value in key)
-
-
-def _engine_order(key: Key) -> tuple[Any, ...]:
-    return (*_none_last(key[:1]), *(CODES.get(word or "", 99) for word in key[1:]))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from overlane.timeline import kernels
+from overlane.timeline import filling
 from overlane.timeline.index import Layer, build_index, open_index, union_layer
 from overlane.timeline.timeline import output_arrays
 
@@ -32,7 +32,7 @@ def warm_up() -> None:
         slices, _ = open_index(Path(name))
         wires = np.arange(2)
         low, high = np.empty(2, np.int64), np.empty(2, np.int64)
-        kernels.find_bounds(slices, wires, 0, 10, low, high)
-        kernels.fill(
-            slices, wires, low, high, 0, 1, 1.0, np.empty(kernels.SCRATCH, np.int64), output_arrays(128)
+        filling.find_bounds(slices, wires, 0, 10, low, high)
+        filling.fill(
+            slices, wires, low, high, 0, 1, 1.0, np.empty(filling.SCRATCH, np.int64), output_arrays(128)
         )

@@ -85,7 +85,7 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
     )  # fmt: skip
     tables["ranges"] = builder.ranges()
     rows.drop_wide()
-    rows.drop_times()
+    rows.drop("category", "name", "thread", "kind", "has_wide")
     tables["attributes"] = attributes_table(rows, iter(sorted(builder.sources.items())))
     dropped = (
         {reason: counts[name] for name, reason in _REASONS.items()}

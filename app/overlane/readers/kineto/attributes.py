@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from overlane.readers.kineto.envelope import repaired
+from overlane.readers.kineto.grown import mapped
 from overlane.readers.kineto.layout import HOLE
 from overlane.readers.kineto.rows import Rows, arrow
 from overlane.tables import array_of, table_from_columns
@@ -99,27 +100,31 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
             order.
     """
     names: list[str] = []
-    lengths: list[int] = []
     row_ids: list[Array] = []
-    templates: list[Array] = []
-    values: list[Array] = []
-    counts: list[Array] = []
+    sources: list[Array] = []
     for name, source in tables:
         having = np.flatnonzero((source >= 0) & (rows.template[source] >= 0))
-        if not having.size:
-            continue
-        chosen = source[having]
-        integers, count = rows.integers(chosen)
-        names.append(name)
-        lengths.append(having.size)
-        row_ids.append(having)
-        templates.append(rows.template[chosen])
-        values.append(integers)
-        counts.append(count)
+        if having.size:
+            names.append(name)
+            row_ids.append(having)
+            sources.append(source[having])
     if not names:
         return table_from_columns("attributes", {}, is_sorted=True)
+    lengths = [source.size for source in sources]
     total = sum(lengths)
-    template = templates[0] if len(templates) == 1 else np.concatenate(templates)
+    offsets = mapped(total + 1, np.int32)
+    template = mapped(total, np.int32)
+    ends = np.cumsum(lengths).tolist()
+    for end, source in zip(ends, sources, strict=True):
+        template[end - source.size : end] = rows.template[source]
+        offsets[end - source.size + 1 : end + 1] = rows.integer_counts(source)
+    counts = offsets[1:].copy()
+    np.cumsum(counts, out=offsets[1:])
+    flat = mapped(int(offsets[-1]), np.int64)
+    for end, source in zip(ends, sources, strict=True):
+        low = end - source.size
+        rows.unpack(source, counts[low:end], flat[offsets[low] : offsets[end]])
+    del counts, sources
     used = rows.used_codes(template)
     texts = template_texts(rows, used)
     place = np.zeros(len(rows.strings), np.int32)
@@ -129,15 +134,12 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
         entries = {text: k for k, text in enumerate(dict.fromkeys(distinct))}
         place[used] = [entries[text] for text in distinct]
         distinct = list(entries)
-    offsets = np.zeros(total + 1, np.int32)
-    np.cumsum(np.concatenate(counts), out=offsets[1:])
-    flat = np.concatenate(values)
     columns = {
         "table": pa.DictionaryArray.from_arrays(
             arrow(np.repeat(np.arange(len(names), dtype=np.int32), lengths), pa.int32(), total),
             array_of(names, pa.string()),
         ),
-        "row_id": arrow(np.concatenate(row_ids), pa.int64(), total),
+        "row_id": arrow(np.concatenate(row_ids), pa.int64(), total, missing=None),
         "template": pa.DictionaryArray.from_arrays(
             arrow(place[template], pa.int32(), total), array_of(distinct, pa.string())
         ),

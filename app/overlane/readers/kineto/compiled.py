@@ -36,19 +36,15 @@ def pool_offsets(pool: Any, counts: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def unpack(pool: Any, offsets: Any, counts: Any, total: int) -> Any:
-    """Return the integers of the given rows, one row after the other.
+def unpack(pool: Any, offsets: Any, counts: Any, values: Any) -> None:
+    """Write the integers of the given rows to `values`, one row after the other.
 
     Args:
         pool: uint8 array of packed integers.
         offsets: int64 array: where each row's integers start.
         counts: Integer array: how many each row has.
-        total: Sum of the counts.
-
-    Returns:
-        int64 array, shape (total,).
+        values: int64 array to fill, as long as the sum of the counts.
     """
-    values = np.empty(total, np.int64)
     k = 0
     for row in range(offsets.size):
         at = offsets[row]
@@ -64,7 +60,6 @@ def unpack(pool: Any, offsets: Any, counts: Any, total: int) -> Any:
             at += 1
             values[k] = np.int64(packed >> np.uint64(1)) ^ -np.int64(packed & np.uint64(1))
             k += 1
-    return values
 
 
 @njit(cache=True, nogil=True)

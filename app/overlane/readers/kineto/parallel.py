@@ -23,7 +23,7 @@ import numpy as np
 from overlane.errors import TraceUnreadableError
 from overlane.readers.base import Progress
 from overlane.readers.kineto.envelope import Envelope, NotJsonError, take_head, take_tail
-from overlane.readers.kineto.grown import Grown
+from overlane.readers.kineto.grown import Grown, mapped
 from overlane.readers.kineto.keys import Column, Wide, key_table
 from overlane.readers.kineto.layout import COUNTS, State, Status
 from overlane.readers.kineto.scan import scan
@@ -120,8 +120,8 @@ class _Worker:
         self.index = index
         self.table = StringTable()
         self._keys = keys
-        self._rows = np.zeros((_ROWS, len(Column)), np.int64)
-        self._wide = np.zeros((_ROWS, len(Wide)), np.int64)
+        self._rows = mapped(_ROWS * len(Column), np.int64).reshape(_ROWS, -1)
+        self._wide = mapped(_ROWS * len(Wide), np.int64).reshape(_ROWS, -1)
         self._pool = np.zeros(1 << 18, np.uint8)
         self._scratch = np.zeros(1 << 16, np.uint8)
         state = self.table.state

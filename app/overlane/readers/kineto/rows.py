@@ -91,7 +91,13 @@ class Rows:
     def integers(self, rows: Array) -> tuple[Array, Array]:
         """Return the integers of the rows' templates, one row after the other, and how many each row has."""
         counts = self.integer_counts(rows)
-        return unpack(self.pool, self.offsets[rows], counts, int(counts.sum())), counts
+        values = np.empty(int(counts.sum()), np.int64)
+        self.unpack(rows, counts, values)
+        return values, counts
+
+    def unpack(self, rows: Array, counts: Array, values: Array) -> None:
+        """Write the integers of the rows' templates to `values`; `counts` says how many each row has."""
+        unpack(self.pool, self.offsets[rows], counts, values)
 
     def wide(self, column: Wide, rows: Array) -> Array | None:
         """Return a wide column for some rows, MISSING where unknown; None where none of them has it."""
@@ -108,10 +114,10 @@ class Rows:
         self._wide = {}
         self._wide_row = None
 
-    def drop_times(self) -> None:
-        """Let go of all but what attributes and names of threads take."""
-        nothing = np.zeros(0, np.int64)
-        self.ts = self.dur = self.correlation = self.external = self.category = nothing
+    def drop(self, *columns: str) -> None:
+        """Let go of columns that nobody takes any more."""
+        for column in columns:
+            setattr(self, column, np.zeros(0, np.int64))
 
     def rows_of(self, *kinds: Class) -> Array:
         """Return a mask of the rows of some classes."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overlane.errors import TraceUnreadableError
+from overlane.readers.kineto.grown import mapped
 from overlane.readers.kineto.text import PADDING
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _buffer(spare: queue.SimpleQueue[Array], size: int) -> Array:
         buffer = spare.get_nowait()
     except queue.Empty:
         buffer = np.empty(0, np.uint8)
-    return buffer if buffer.size >= size else np.empty(size + _CARRY_BYTES, np.uint8)
+    return buffer if buffer.size >= size else mapped(size + _CARRY_BYTES, np.uint8)
 
 
 def _fill(stream: BufferedIOBase, buffer: Array, start: int, stop: int) -> int:

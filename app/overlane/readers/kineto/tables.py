@@ -83,7 +83,7 @@ class TableBuilder:
         chosen, start, dur = chosen[order], start[order], dur[order]
         start -= self.origin
         end = np.where(dur == MISSING, MISSING, start + dur)
-        self.sources[name] = chosen
+        self.sources[name] = chosen.astype(np.int32)
         return chosen, start, end
 
     def _common(self, count: int) -> dict[str, Any]:
@@ -342,7 +342,7 @@ class TableBuilder:
             stream = np.where(is_own, stream, waited)
         elif stream is not None:
             stream = np.where(is_own, stream, MISSING)
-        self.sources["event_records"] = np.where(is_own, source, -1)
+        self.sources["event_records"] = np.where(is_own, source, -1).astype(np.int32)
         self.derived["event_records"] = int(count - own.size)
         columns = self._common(count) | {
             "cuda_event_id": self._number(Wide.EVENT, source, pa.int64(), is_id=True),
@@ -362,54 +362,62 @@ class TableBuilder:
         return table_from_columns("event_records", columns, is_sorted=True)
 
     def ranges(self) -> pa.Table:
-        """Build `ranges`."""
+        """Build `ranges`; the columns of the rows are let go of as they are taken, so it comes last."""
         rows = self.rows
         chosen, start, end = self._sorted("ranges", self._chosen(Target.RANGES), longest_first=True)
+        rows.drop("ts", "dur")
         count = chosen.size
         kind = rows.kind[chosen]
-        on_device = kind == Class.DEVICE_ANNOTATION
-        process, thread = self._hosts(chosen)
-        device, stream = rows.wide(Wide.DEVICE, chosen), rows.wide(Wide.STREAM, chosen)
         lanes = rows.thread[chosen] * np.int32(len(_TRACKS) + 1)
         tracks: list[str | None] = ["other"] * 256
         for place, (known, word) in enumerate(_TRACKS.items(), 1):
             tracks[known] = word
             lanes[kind == known] += place
-        if on_device.any():
-            device = np.where(
-                on_device & ((device == MISSING) if device is not None else True),
-                process,
-                MISSING if device is None else device,
-            )
-            stream = np.where(
-                on_device & ((stream == MISSING) if stream is not None else True),
-                thread,
-                MISSING if stream is None else stream,
-            )
-            process = np.where(on_device, self.host_process, process)
-            thread = np.where(on_device, MISSING, thread)
-        domain = np.where((kind == Class.OTHER) | (kind == Class.PLAIN), rows.category[chosen], -1)
         levels = nesting_levels(lanes, len(rows.strings) * (len(_TRACKS) + 1), start, end)
-        columns = self._common(count) | {
-            "process_id": arrow(process, pa.int64(), count),
-            "thread_id": arrow(thread, pa.int64(), count),
-            "track": dictionary(kind, tracks),
-            "device_id": arrow(_fitting(unknown_ids(device)), pa.int32(), count),
-            "stream_id": arrow(unknown_ids(stream), pa.int64(), count),
-            "name": self._names(rows.name[chosen]),
-            "domain": dictionary(domain, words_by_code(rows, domain)),
-            "nesting_level": arrow(levels, pa.int16(), count, missing=-1),
-            "correlation_id": arrow(unknown_ids(rows.correlation[chosen]), pa.int64(), count),
-            "external_id": self._external(chosen),
+        del lanes
+        columns = self._common(count) | self._span(start, end)
+        del start, end
+        columns["nesting_level"] = arrow(levels, pa.int16(), count, missing=-1)
+        columns["track"] = dictionary(kind, tracks)
+        columns["name"] = self._names(rows.name[chosen])
+        columns["external_id"] = self._external(chosen)
+        columns["correlation_id"] = arrow(unknown_ids(rows.correlation[chosen]), pa.int64(), count)
+        rows.drop("external", "correlation")
+        is_other = (kind == Class.OTHER) | (kind == Class.PLAIN)
+        if is_other.any():
+            domain = np.where(is_other, rows.category[chosen], -1)
+            columns["domain"] = dictionary(domain, words_by_code(rows, domain))
+        columns |= self._places(chosen, np.flatnonzero(kind == Class.DEVICE_ANNOTATION))
+        return table_from_columns("ranges", columns, is_sorted=True)
+
+    def _places(self, chosen: Array, on_device: Array) -> dict[str, pa.Array]:
+        """Return host and device ids of ranges.
+
+        Kineto draws device annotations (at the positions `on_device`) under the device as process and the
+        stream as thread.
+        """
+        process, thread = self._hosts(chosen)
+        device, stream = (unknown_ids(self.rows.wide(c, chosen)) for c in (Wide.DEVICE, Wide.STREAM))
+        if on_device.size:
+            device = np.full(chosen.size, MISSING) if device is None else device
+            stream = np.full(chosen.size, MISSING) if stream is None else stream
+            for own, drawn in ((device, process), (stream, thread)):
+                own[on_device] = np.where(own[on_device] == MISSING, drawn[on_device], own[on_device])
+            process[on_device] = self.host_process
+            thread[on_device] = MISSING
+        return {
+            "process_id": arrow(process, pa.int64(), chosen.size),
+            "thread_id": arrow(thread, pa.int64(), chosen.size),
+            "device_id": arrow(_fitting(device), pa.int32(), chosen.size),
+            "stream_id": arrow(stream, pa.int64(), chosen.size),
         }
-        return table_from_columns("ranges", columns | self._span(start, end), is_sorted=True)
 
     def instants(self) -> pa.Table:
         """Build `instants`."""
         rows = self.rows
         chosen = self._chosen(Target.INSTANTS)
         chosen = chosen[np.argsort(rows.ts[chosen], kind="stable")]
-        self.sources["instants"] = chosen
+        self.sources["instants"] = chosen.astype(np.int32)
         process, thread = self._hosts(chosen)
         letters: list[str | None] = [_SCOPES.get(k) for k in range(256)]
         columns = self._common(chosen.size) | {
