@@ -23,13 +23,13 @@ SAMPLES = [
         "vector-add-pageable",
         "Vector addition, pageable, serial",
         "vector-add",
-        "elements=2097152 memory=pageable streams=1 chunks=1",
+        "elements=16777216 memory=pageable streams=1 chunks=1",
     ),
     (
         "vector-add-pinned",
         "Vector addition, pinned, four streams",
         "vector-add",
-        "elements=2097152 streams=4 chunks=8",
+        "elements=16777216 streams=4 chunks=16",
     ),
     *[
         (f"default-stream-{m}", f"Default stream, {m}", "default-stream", f"mode={m} kernel_us=500")
