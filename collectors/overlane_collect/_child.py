@@ -16,6 +16,7 @@ import types
 from pathlib import Path
 
 from overlane_collect.errors import CollectError
+from overlane_collect.follow import follow_children
 from overlane_collect.recorder import Recorder
 
 __all__ = ["main"]
@@ -42,6 +43,8 @@ def main(argv: list[str]) -> None:
     os.write(status, b"{}")
     os.close(status)
     atexit.register(_finish, recorder, os.getpid())
+    if settings["follow"]:
+        follow_children(os.environ, {name: settings[name] for name in ("out", "backend", "options")})
     if form == "module":
         sys.path[0] = str(Path.cwd())
         runpy.run_module(program[0], run_name="__main__", alter_sys=True)

@@ -145,7 +145,8 @@ class Cupti:
     """
 
     def __init__(self, *, newest: bool = False) -> None:
-        path = find_library(newest=newest)
+        # A library that the program loaded stays the only one: cupti-python would use it in any case.
+        path = None if _mapped_library() else find_library(newest=newest)
         if path is not None:
             try:
                 ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
@@ -169,7 +170,11 @@ class Cupti:
         self._cupti: Any = cupti
         self.package_version = importlib.metadata.version("cupti-python")
         self._call("load", cupti.get_timestamp)  # makes cupti-python resolve its library
-        self.path = _mapped_library(path)
+        self.path = _mapped_library()
+        if self.path is None:
+            raise NoGpuError(
+                "cupti-python loaded no libcupti; reinstall it with pip install 'overlane[cuda]'"
+            )
         self._library = ctypes.CDLL(self.path)
         self._quick = ctypes.PyDLL(self.path)  # keeps the interpreter's lock: for calls of a microsecond
         version = ctypes.c_uint32()
@@ -355,16 +360,11 @@ class Cupti:
         raise MachineError(f"{call} failed: {name}; check that the driver and libcupti fit together")
 
 
-def _mapped_library(preferred: Path | None) -> str:
-    """Return the path of the libcupti in this process; of several the one that was loaded first, by us."""
-    mapped = []
+def _mapped_library() -> str | None:
+    """Return the path of the libcupti that this process has loaded, if it has."""
     with Path("/proc/self/maps").open(encoding="utf-8") as maps:
         for line in maps:
             path = line.split(maxsplit=5)[-1].strip()
             if re.search(r"/libcupti\.so[.\d]*$", path):
-                mapped.append(path)
-    if preferred is not None and str(preferred.resolve()) in mapped:
-        return str(preferred.resolve())
-    if mapped:
-        return mapped[0]
-    raise NoGpuError("cupti-python loaded no libcupti; reinstall it with pip install 'overlane[cuda]'")
+                return path
+    return None

@@ -39,6 +39,11 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-allocations", action="store_true", help="leave out allocations and frees")
     parser.add_argument("--no-markers", action="store_true", help="leave out NVTX ranges and marks")
     parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="record Python processes that the program starts, one trace each",
+    )
+    parser.add_argument(
         "--thorough",
         action="store_true",
         help="newest libcupti and all stamps, even if records then come only at the end; for short runs",
@@ -76,13 +81,22 @@ def record(arguments: argparse.Namespace) -> int:
         markers=not arguments.no_markers,
         thorough=arguments.thorough,
     )
-    launch = record_program(program, out, module=arguments.module, backend=arguments.backend, options=options)
+    launch = record_program(
+        program,
+        out,
+        module=arguments.module,
+        backend=arguments.backend,
+        options=options,
+        follow=arguments.follow,
+    )
     recovered = launch.recovered
     ending = "" if recovered.damage is None else f"; {recovered.damage}"
     _say(
         f"{out}: {recovered.rows.get('ops', 0)} operations, "
         f"{recovered.rows.get('api_calls', 0)} calls{ending}"
     )
+    for child in launch.children:
+        _say(f"{child.path}: {child.rows.get('ops', 0)} operations of a process that it started")
     return launch.status
 
 

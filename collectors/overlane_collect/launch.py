@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,14 +29,16 @@ class Launch:
     Attributes:
         status: Its own exit status; 128 plus the signal's number when a signal ended it.
         recovered: Its trace.
+        children: Traces of the processes that it started, when they were followed.
     """
 
     status: int
     recovered: Recovered
+    children: tuple[Recovered, ...] = ()
 
 
 def record_program(
-    program: Sequence[str], out: Path, *, module: bool, backend: str, options: Options
+    program: Sequence[str], out: Path, *, module: bool, backend: str, options: Options, follow: bool = False
 ) -> Launch:
     """Run a Python program, record it, and write its trace, also when it is killed.
 
@@ -46,6 +48,7 @@ def record_program(
         module: Whether the program is named as a module.
         backend: Name of a backend.
         options: What to record.
+        follow: Record the Python processes that it starts too, each into a trace beside `out`.
 
     Raises:
         NoGpuError: There is nothing to record with; the program was not run.
@@ -60,6 +63,7 @@ def record_program(
         "backend": backend,
         "options": dataclasses.asdict(options),
         "status_fd": writing,
+        "follow": follow,
     }
     form = "module" if module else "script"
     command = [sys.executable, "-m", "overlane_collect._child", json.dumps(settings), form, *program]
@@ -75,7 +79,20 @@ def record_program(
         raise CollectError(f"{program[0]} ended with status {status} before anything was recorded")
     recovered = recover(journal, out)
     journal.unlink()
-    return Launch(_SIGNAL_BASE - status if status < 0 else status, recovered)
+    children = tuple(_children(out)) if follow else ()
+    return Launch(_SIGNAL_BASE - status if status < 0 else status, recovered, children)
+
+
+def _children(out: Path) -> Iterator[Recovered]:
+    """Write the traces of followed processes; one that did nothing on a device leaves none."""
+    for journal in sorted(out.parent.glob(f"{out.stem}.*{out.suffix}{JOURNAL_SUFFIX}")):
+        target = journal.with_name(journal.name.removesuffix(JOURNAL_SUFFIX))
+        recovered = recover(journal, target)
+        journal.unlink()
+        if recovered.rows.get("ops"):
+            yield recovered
+        else:
+            target.unlink()
 
 
 def _environment(options: Options) -> dict[str, str]:

@@ -32,6 +32,11 @@ class RecordCommand:
         )
         parser.add_argument("--no-allocations", action="store_true", help="leave out allocations and frees")
         parser.add_argument(
+            "--follow",
+            action="store_true",
+            help="record Python processes that the program starts, one trace each",
+        )
+        parser.add_argument(
             "--thorough",
             action="store_true",
             help="newest libcupti and all stamps, even if records then come only at the end; for short runs",
@@ -53,7 +58,7 @@ class RecordCommand:
         command = [sys.executable, "-m", "overlane_collect", "record", "--backend", arguments.backend]
         command += ["--calls", arguments.calls]
         command += ["-o", arguments.out] if arguments.out else []
-        flags = ("module", "no_allocations", "no_markers", "thorough")
+        flags = ("module", "no_allocations", "no_markers", "follow", "thorough")
         command += [f"--{flag.replace('_', '-')}" for flag in flags if getattr(arguments, flag)]
         return subprocess.run([*command, "--", *program], check=False).returncode  # noqa: S603 - the user's program
 

@@ -1,6 +1,8 @@
 """`python -m overlane_collect record` and `recover`, with the fake backend and a real program."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +121,41 @@ def test_processes_that_the_program_starts_do_not_end_the_recording(tmp_path):
     assert (done.returncode, done.stdout) == (0, "[1, 4, 9]\n[1, 4, 9]\n"), done.stderr
     header, _ = checked(tmp_path / "a.overlane")
     assert {c.status for c in header.integrity} == {"ok"}
+
+
+def test_followed_processes_leave_a_trace_each(tmp_path):
+    code = (
+        "import os, subprocess, sys\n"
+        "worker = 'import time, sys; time.sleep(0.8); sys.exit(0)'\n"
+        "for rank in '01':\n"
+        "    environment = {**os.environ, 'RANK': rank, 'WORLD_SIZE': '2'}\n"
+        "    subprocess.run([sys.executable, '-c', worker], env=environment, check=True)\n"
+        "subprocess.run([sys.executable, '-c', 'import os; os._exit(0)'], check=True)\n"
+    )
+    (tmp_path / "program.py").write_text(code)
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.stdout.write('theirs ran\\n')\n")
+    done = collect(
+        "record",
+        "--backend",
+        "fake",
+        "--follow",
+        "-o",
+        "a.overlane",
+        "--",
+        "program.py",
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(tmp_path)])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("theirs ran") >= 3
+    names = sorted(path.name for path in tmp_path.iterdir() if "overlane" in path.name)
+    assert [re.sub(r"\d{2,}", "N", name) for name in names] == [
+        "a.overlane",
+        "a.rank0.N.overlane",
+        "a.rank1.N.overlane",
+    ]
+    header, tables = checked(tmp_path / names[2])
+    assert (header.world_size, tables["ops"]["rank"][0].as_py()) == (2, 1)
 
 
 @pytest.mark.parametrize(
