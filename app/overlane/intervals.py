@@ -235,11 +235,14 @@ def _concurrency(  # noqa: PLR0917 - arrays in, arrays out
     start: Times, end: Times, low: int, high: int, levels: Times, longest: Times
 ) -> None:
     # Starts and ends sorted apart: how many are open depends on their merged order only, not on which end
-    # is whose.
+    # is whose. Whether a start or an end comes next cannot be predicted, so it is added, not branched on.
+    count = len(start)
     i, j, level, last, at, since = 0, 0, 0, 0, low, low
     while True:
-        is_start = i < len(start) and start[i] < end[j]
-        now = start[i] if is_start else end[j] if j < len(end) else high
+        begin = start[i] if i < count else high
+        finish = end[j] if j < count else high
+        is_start = int(i < count) & int(begin < finish)
+        now = min(begin, finish)
         if now > at:
             if level != last:
                 if at - since > longest[last, 1] - longest[last, 0]:
@@ -247,13 +250,10 @@ def _concurrency(  # noqa: PLR0917 - arrays in, arrays out
                 last, since = level, at
             levels[level] += now - at
             at = now
-        if is_start:
-            level += 1
-            i += 1
-        elif j < len(end):
-            level -= 1
-            j += 1
-        else:
+        if j == count:
             break
+        level += 2 * is_start - 1
+        i += is_start
+        j += 1 - is_start
     if at - since > longest[last, 1] - longest[last, 0]:
         longest[last, 0], longest[last, 1] = since, at

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,6 +49,8 @@ Interval: TypeAlias = tuple[int, int]
 
 _CLASSES: tuple[str | None, ...] = (*ENGINES, None)
 _MASKS = np.arange(1 << swept.CLASSES)
+_FEW_CODES = 4096
+"""Ids this close together are their own codes, which takes no look-up."""
 
 
 @dataclass(frozen=True)
@@ -190,10 +192,11 @@ def engine_report(trace: Trace, *, window: tuple[int, int] | None = None) -> Eng
     group, identities = _groups(ops["rank"], ops["device_id"])
     given = window or (int(start[0]), int(end.max()))
     reports = []
-    for which, (rank, device_id) in enumerate(identities):
-        measured = swept.sweep(
-            start, end, engine, group, which=which, window=given, takes_edge=window is None
-        )
+    operations = swept.by_group(start, end, engine, group, len(identities))
+    for which, ((rank, device_id), columns) in enumerate(zip(identities, operations, strict=True)):
+        if not len(columns[0]):
+            continue
+        measured = swept.sweep(*columns, window=given, takes_edge=window is None)
         open_ended = int(np.count_nonzero(unfinished & (group == which))) if unfinished is not None else 0
         reports.append(_device(rank, device_id, given, open_ended, measured))
     order = sorted(
@@ -294,17 +297,13 @@ def _engine_classes(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint
 def _groups(
     rank: pa.ChunkedArray, device: pa.ChunkedArray
 ) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[tuple[int | None, int | None]]]:
-    """Number the devices of the operations: a code per row, and rank and device id per code."""
+    """Number the devices of the operations: a code per row, and rank and device id per code, used or not."""
     rank_codes, ranks = _codes(rank)
     device_codes, devices = _codes(device)
     if len(ranks) == len(devices) == 1:
         return rank_codes, [(ranks[0], devices[0])]
     pairs = rank_codes * np.int32(len(devices)) + device_codes if len(ranks) > 1 else device_codes
-    used = np.flatnonzero(np.bincount(pairs, minlength=len(ranks) * len(devices)))
-    renumbered = np.zeros(len(ranks) * len(devices), np.int32)
-    renumbered[used] = np.arange(len(used))
-    group = pairs if len(used) == len(renumbered) else renumbered[pairs]
-    return group, [(ranks[code // len(devices)], devices[code % len(devices)]) for code in used.tolist()]
+    return pairs, [*product(ranks, devices)]
 
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, np.dtype[np.int32]], list[int | None]]:
@@ -312,6 +311,8 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray[Any, np.dtype[np.int32]]
     ends = pc.min_max(column).as_py()
     if column.null_count == len(column) or (not column.null_count and ends["min"] == ends["max"]):
         return np.zeros(len(column), np.int32), [ends["min"]]
+    if not column.null_count and ends["max"] - ends["min"] < _FEW_CODES:
+        return _numbers(column) - np.int32(ends["min"]), [*range(ends["min"], ends["max"] + 1)]
     encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
     codes = pa.chunked_array([chunk.indices for chunk in encoded.chunks])
     return _numbers(codes).astype(np.int32, copy=False), encoded.chunk(0).dictionary.to_pylist()

@@ -8,14 +8,16 @@ sums, each keeps the longest unbroken interval of each number, as the proof that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from overlane.intervals import Intervals, Times, concurrency
+from overlane.intervals import Times, concurrency
 
 __all__ = [
     "ANY_EXPOSED",
@@ -26,9 +28,12 @@ __all__ = [
     "EXPOSED",
     "IDLE",
     "Sweep",
+    "by_group",
     "pair_row",
     "sweep",
 ]
+
+Classes = np.ndarray[Any, np.dtype[np.uint8]]
 
 CLASSES = 7
 """The six engines of the contract and, last, operations whose engine the source does not say."""
@@ -79,38 +84,59 @@ class Sweep:
     level_longest: Times
 
 
-def sweep(
-    start: Times,
-    end: Times,
-    engine: np.ndarray[Any, np.dtype[np.uint8]],
-    group: np.ndarray[Any, np.dtype[np.int32]],
-    *,
-    which: int,
-    window: tuple[int, int],
-    takes_edge: bool,
-) -> Sweep:
-    """Measure the operations of one group.
+def by_group(
+    start: Times, end: Times, engine: Classes, group: np.ndarray[Any, np.dtype[np.int32]], groups: int
+) -> Iterator[tuple[Times, Times, Classes]]:
+    """Yield the operations of each group, in their order.
+
+    Args:
+        start: int64, shape (n,).
+        end: int64, shape (n,).
+        engine: uint8, shape (n,).
+        group: int32, shape (n,), from 0 to `groups` - 1.
+        groups: Number of groups; with one, the given arrays are yielded.
+    """
+    if groups == 1:
+        yield start, end, engine
+        return
+    counts = np.bincount(group, minlength=groups)
+    until = np.cumsum(counts)
+    parted = np.empty_like(start), np.empty_like(end), np.empty_like(engine)
+    _part(start, end, engine, group, until - counts, *parted)
+    for low, high in pairwise([0, *until.tolist()]):
+        yield parted[0][low:high], parted[1][low:high], parted[2][low:high]
+
+
+def sweep(start: Times, end: Times, engine: Classes, *, window: tuple[int, int], takes_edge: bool) -> Sweep:
+    """Measure the operations of one device.
 
     Args:
         start: int64, shape (n,), sorted.
         end: int64, shape (n,), known and never before the start.
         engine: uint8, shape (n,), class 0 to 6.
-        group: int32, shape (n,).
-        which: Group to measure; operations of other groups are passed over, cheaper than sorting them apart.
         window: Start and end in ns; operations count with their parts inside.
         takes_edge: Operations of zero length at the very end of the window count too (the window is the
             trace's).
     """
     low, high = window[0], max(window)
     with ThreadPoolExecutor(1) as beside:  # neither pass holds the interpreter's lock
-        levels = beside.submit(concurrency, _of_group(start, end, group, which), (low, high))
-        engines = _engines(start, end, engine, group, which, low, high, takes_edge)
+        levels = beside.submit(concurrency, (start, end), (low, high))
+        engines = _engines(start, end, engine, low, high, takes_edge)
         return Sweep(*engines, *levels.result())
 
 
-def _of_group(start: Times, end: Times, group: np.ndarray[Any, Any], which: int) -> Intervals:
-    is_of = group == which
-    return (start, end) if is_of.all() else (start[is_of], end[is_of])
+@njit(cache=True, nogil=True)
+def _part(  # noqa: PLR0917 - arrays in, arrays out
+    start: Times, end: Times, engine: Classes, group: Any, at: Any,
+    out_start: Times, out_end: Times, out_engine: Classes,
+) -> None:  # fmt: skip
+    """Bring rows of one group together; `at` holds where the next row of each group goes."""
+    for i in range(len(start)):
+        to = at[group[i]]
+        at[group[i]] = to + 1
+        out_start[to] = start[i]
+        out_end[to] = end[i]
+        out_engine[to] = engine[i]
 
 
 @njit(cache=True, nogil=True)
@@ -162,12 +188,10 @@ def _turn(longest: Times, since: Times, last: int, mask: int, at: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _engines(  # noqa: PLR0912, PLR0917 - the loop is one state machine; split, its state would leave the registers
+def _engines(  # noqa: PLR0917 - the loop is one state machine; split, its state would leave the registers
     start: Times,
     end: Times,
-    engine: np.ndarray[Any, Any],
-    group: np.ndarray[Any, Any],
-    which: int,
+    engine: Classes,
     low: int,
     high: int,
     takes_edge: bool,
@@ -183,8 +207,6 @@ def _engines(  # noqa: PLR0912, PLR0917 - the loop is one state machine; split, 
     for i in range(len(start) + 1):
         begin, finish, e = _NEVER, _NEVER, 0
         if i < len(start):
-            if group[i] != which:
-                continue
             begin, finish, e = max(start[i], low), min(end[i], high), engine[i]
             if begin >= finish:
                 is_instant = start[i] == end[i] and low <= start[i]

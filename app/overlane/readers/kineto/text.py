@@ -138,19 +138,31 @@ def _quote_or_backslash(typingctx: Any, address: Any) -> Any:
 
 
 @_inlined
-def _quote_or_bracket(typingctx: Any, address: Any) -> Any:
-    """Return how far the first of `"[]{}` is from the address, 32 when the next 32 bytes hold none."""
+def _marks(typingctx: Any, address: Any) -> Any:
+    """Return a bit per byte of the next 32: low half `"[]{}`, high half quotes and backslashes."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         data = _load(builder, args[0], _VECTOR)
         folded = builder.or_(data, _splat(0x20))  # turns [ and ] into { and }
         opening = builder.icmp_unsigned("==", folded, _splat(0x7B))
         closing = builder.icmp_unsigned("==", folded, _splat(0x7D))
-        return _first(
-            builder, builder.or_(builder.or_(opening, closing), builder.icmp_unsigned("==", data, _splat(34)))
+        quote = builder.icmp_unsigned("==", data, _splat(34))
+        backslash = builder.icmp_unsigned("==", data, _splat(92))
+        half = ir.IntType(_WIDTH)
+        low = builder.bitcast(builder.or_(builder.or_(opening, closing), quote), half)
+        high = builder.bitcast(builder.or_(quote, backslash), half)
+        return builder.or_(
+            builder.zext(low, _INT64), builder.shl(builder.zext(high, _INT64), ir.Constant(_INT64, _WIDTH))
         )
 
-    return types.int64(types.int64), codegen
+    return types.uint64(types.int64), codegen
+
+
+@_inlined
+def _lowest(typingctx: Any, bits: Any) -> Any:
+    """Return the place of the lowest bit that is set, 64 when none is."""
+    no = ir.Constant(ir.IntType(1), 0)
+    return types.int64(types.uint64), lambda _c, builder, _s, args: builder.cttz(args[0], no)
 
 
 @njit("int64(int64, int64)", cache=True, nogil=True)
@@ -175,7 +187,55 @@ def string_end(at: int, end: int) -> int:
 
 
 @njit("int64(int64, int64)", cache=True, nogil=True)
-def skip_value(at: int, end: int) -> int:  # noqa: PLR0912 - one walk
+def _skip_brackets(at: int, end: int) -> int:
+    """Return the position behind the bracket that matches the one at `at`, or CUT or BROKEN.
+
+    The marks of 32 bytes are looked up at once and walked bit by bit; a string that ends among them takes no
+    look-up of its own.
+    """
+    one = np.uint64(1)
+    depth = 0
+    objects = np.uint64(0)  # one bit per open bracket: 1 for {, 0 for [
+    while at < end:
+        block = at
+        at = block + _WIDTH
+        marks = np.uint64(_marks(block))
+        ends = marks >> np.uint64(32)
+        marks &= np.uint64(0xFFFFFFFF)
+        while marks != np.uint64(0):
+            place = _lowest(marks)
+            if block + place >= end:
+                return CUT
+            marks &= marks - one
+            c = byte(block + place)
+            if c == 34:
+                later = _lowest((ends >> np.uint64(place + 1)) << np.uint64(place + 1))
+                if later < _WIDTH and byte(block + later) == 34:
+                    marks = (marks >> np.uint64(later)) << np.uint64(later)
+                    marks &= marks - one
+                    continue
+                at = string_end(block + place + 1, end)
+                if at < 0:
+                    return CUT
+                at += 1
+                break
+            if c == 123 or c == 91:
+                if depth >= _MAX_DEPTH:
+                    return BROKEN
+                objects = (objects << one) | np.uint64(1 if c == 123 else 0)
+                depth += 1
+                continue
+            if (objects & one) != np.uint64(1 if c == 125 else 0):
+                return BROKEN
+            objects >>= one
+            depth -= 1
+            if depth == 0:
+                return block + place + 1
+    return CUT
+
+
+@njit("int64(int64, int64)", cache=True, nogil=True)
+def skip_value(at: int, end: int) -> int:
     """Return the position behind the value that starts at `at`, or CUT, or BROKEN (brackets do not match)."""
     if byte(at) == 34:
         close = string_end(at + 1, end)
@@ -190,32 +250,7 @@ def skip_value(at: int, end: int) -> int:  # noqa: PLR0912 - one walk
                 return BROKEN
             at += 1
         return CUT
-    depth = 0
-    objects = np.uint64(0)  # one bit per open bracket: 1 for {, 0 for [
-    while at < end:
-        step = _quote_or_bracket(at)
-        at += step
-        if step == 32 or at >= end:
-            continue
-        c = byte(at)
-        if c == 34:
-            at = string_end(at + 1, end)
-            if at < 0:
-                return CUT
-        elif c == 123 or c == 91:
-            if depth >= _MAX_DEPTH:
-                return BROKEN
-            objects = (objects << np.uint64(1)) | np.uint64(1 if c == 123 else 0)
-            depth += 1
-        else:
-            if (objects & np.uint64(1)) != np.uint64(1 if c == 125 else 0):
-                return BROKEN
-            objects >>= np.uint64(1)
-            depth -= 1
-            if depth == 0:
-                return at + 1
-        at += 1
-    return CUT
+    return _skip_brackets(at, end)
 
 
 @njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
