@@ -2,7 +2,8 @@
 """Take the pictures of the documentation from the running dashboard: `python docs/screenshots.py`.
 
 Serves the bundled samples, drives Chromium and writes PNG files to `docs/images/`, or with `--size` and
-`--out` at another size to another folder. Needs the `test` extra and a Chromium (`OVERLANE_CHROMIUM` names another one).
+`--out` at another size to another folder. Needs the `test` extra and a Chromium (`OVERLANE_CHROMIUM` names
+another one).
 """
 
 from __future__ import annotations
