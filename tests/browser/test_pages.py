@@ -56,7 +56,7 @@ def overlap(dashboard):
     """The overlap page of the known trace."""
     dashboard.page.goto(f"{dashboard.server}/overlap?trace={dashboard.trace_id('known')}")
     page = dashboard.page.locator("#ov-overlap")
-    expect(page).to_contain_text("Known GPU")
+    expect(page).to_contain_text("Known GPU", timeout=60_000)  # after an install it is compiled first
     return page
 
 

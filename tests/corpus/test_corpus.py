@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -108,3 +112,21 @@ def test_all_files_were_checked(corpus_tally):
     left_out = {str(path) for path in CORPUS} - corpus_tally.read - corpus_tally.refused
     if corpus.is_in_ci():
         assert not left_out, corpus_tally.sentence()
+
+
+@pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is missing, and the entry of CI asks it for the root"
+)
+def test_the_entry_of_ci_demands_all_files(tmp_path):
+    """What makes the test above bite is set by the entry itself, not hoped for from whoever starts it."""
+    entry = tmp_path / ".ci" / "run"
+    entry.parent.mkdir()
+    shutil.copy(Path(__file__).resolve().parents[2] / ".ci" / "run", entry)
+    stub = tmp_path / "scripts" / "test"
+    stub.parent.mkdir()
+    stub.write_text("#!/bin/sh\necho CI=$CI\n")
+    stub.chmod(0o755)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    environment = {name: value for name, value in os.environ.items() if name != "CI"}
+    done = subprocess.run([entry], capture_output=True, text=True, check=True, env=environment)
+    assert "CI=true" in done.stdout.splitlines()

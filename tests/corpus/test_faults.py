@@ -37,9 +37,8 @@ def test_is_read_right(fault, tmp_path):
     assert trace.table("ops").num_rows == fault.outcome.ops
     assert sum(trace.header.dropped.values()) == fault.outcome.dropped
     assert_accounted(trace, truth)
-    if fault.outcome.figures_hold:
-        assert_times(trace, truth, names=fault.clean is None)
-        assert_figures(trace, truth)
+    assert_times(trace, truth, names=fault.clean is None)
+    assert_figures(trace, truth)
     if fault.outcome.also is not None:
         fault.outcome.also(trace)
 

@@ -18,15 +18,12 @@ class Readable:
         busy_ns: Busy time by device id.
         ops: Number of device operations.
         dropped: Events that belong in no table.
-        figures_hold: False when an end cannot be known, so that the figures rest on a guess; the trace must
-            then say so.
         also: A further check of the trace.
     """
 
     busy_ns: dict[int | None, int]
     ops: int
     dropped: int = 0
-    figures_hold: bool = True
     also: Callable[[Any], None] | None = None
 
 

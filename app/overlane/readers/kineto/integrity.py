@@ -68,7 +68,7 @@ def integrity_checks(
         _without_launch(rows, ops, calls),
         _check(
             "impossible_durations", settled.impossible + absurd,
-            "negative or impossible durations; these rows are kept with an unknown end",
+            "negative or impossible durations; these rows are kept with no length",
             "every duration is possible", status="failed",
         ),
         _check(

@@ -248,6 +248,7 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                 dur = value
             elif not (c == 110 and byte(at + 1) == 117):  # null says nothing; anything else is odd
                 absurd = 1
+                dur = 0
         elif act == A_PROCESS or act == A_THREAD:
             value, behind = identity(at, end)
             if behind >= 0:

@@ -1,8 +1,9 @@
 """Decide what each row is: pairs of begin and end, impossible durations, its table, the origin.
 
-Rules for durations: an interval without one, or begun and never ended, is kept with an unknown end. A
-negative or impossible one (not a number, beyond 73 years) says nothing about the end either: the row is kept
-with an unknown end and counted in the integrity check `impossible_durations`.
+Rules for durations: an interval without one, or begun and never ended, had not finished: its end is unknown.
+A negative or impossible one (not a number, beyond 73 years) says that something went wrong, not that the
+interval went on: the row is kept with no length, so that no sum counts time that nobody measured, and counted
+in the integrity check `impossible_durations`.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def settle(rows: Rows) -> Settled:
     dropped = _pair(rows)
     spans = (phase != _C) & (phase != _M) & ~np.isin(phase, _INSTANTS)
     negative = spans & (rows.dur < 0) & (rows.dur != MISSING)
-    rows.dur[negative] = MISSING
+    rows.dur[negative] = 0
     unknown_phase = spans & (phase != _X) & (phase != _B) & (phase != _E)
     rows.kind[unknown_phase] = Class.OTHER
     _find_devices(rows)
