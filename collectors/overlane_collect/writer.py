@@ -66,8 +66,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         OSError: The disk is full or not writable, or `path` is no file.
 
     Example:
-        >>> with replacing(Path("/tmp/example.txt")) as file:
-        ...     _ = file.write(b"whole")
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with replacing(Path(folder, "example.txt")) as file:
+        ...         _ = file.write(b"whole")
+        ...     Path(folder, "example.txt").read_bytes()
+        b'whole'
     """
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "it is a folder, device or pipe", str(path))
@@ -98,7 +102,9 @@ def write_trace(path: str | os.PathLike[str], header: Header, tables: Mapping[st
             under `path`.
 
     Example:
-        >>> write_trace("/tmp/empty.overlane", Header("overlane"), {})
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_trace(Path(folder, "empty.overlane"), Header("overlane"), {})
     """
     path = Path(path)
     unknown = sorted(set(tables) - set(TABLES))
