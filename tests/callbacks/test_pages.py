@@ -139,19 +139,21 @@ def test_details_of_a_copy_give_its_throughput(callbacks):
 
 def test_details_lead_to_launch_operator_and_neighbour(callbacks):
     links = dict(links_of(details(callbacks, "ops", 0)))
-    assert links["cudaLaunchKernel · 400 ns"].endswith("&sel=api_calls:0")
-    assert links["aten::add · 950 ns"].endswith("&sel=ranges:0")
-    assert links["<b>mul</b> · 1.000 µs"].endswith("&sel=ops:2")
+    assert links["cudaLaunchKernel · 400\u00a0ns"].endswith("&sel=api_calls:0")
+    assert links["aten::add · 950\u00a0ns"].endswith("&sel=ranges:0")
+    assert links["<b>mul</b> · 1.000\u00a0µs"].endswith("&sel=ops:2")
     assert all(href.startswith("/timeline?trace=small&t0=") for href in links.values())
 
 
 def test_details_of_a_call_lead_to_its_operation(callbacks):
     links = dict(links_of(details(callbacks, "api_calls", 1)))
-    assert links["Memcpy HtoD · 3.000 µs"].endswith("&sel=ops:1")
+    assert links["Memcpy HtoD · 3.000\u00a0µs"].endswith("&sel=ops:1")
 
 
 def test_details_of_an_operator_lead_to_its_operation(callbacks):
-    assert dict(links_of(details(callbacks, "ranges", 0)))["add(float*) · 2.000 µs"].endswith("&sel=ops:0")
+    assert dict(links_of(details(callbacks, "ranges", 0)))["add(float*) · 2.000\u00a0µs"].endswith(
+        "&sel=ops:0"
+    )
 
 
 def test_names_are_text_never_markup(callbacks):
@@ -348,7 +350,9 @@ def test_the_library_says_of_each_trace_what_it_holds(callbacks):
 
 def test_the_library_offers_names_and_comparison(callbacks):
     answer = library(callbacks)
-    assert answer["ov-library-name.data"] == ["small", "broken", "host", "second"]
+    assert answer["ov-library-name.data"] == [
+        *("small.overlane", "broken.overlane", "host.overlane", "second.overlane"),
+    ]
     assert ("Compare", "/timeline?trace=small&with=second") in links_of(answer["ov-library.children"])
 
 
@@ -356,7 +360,7 @@ def test_new_files_show_up_on_request(own_store, folder):
     write_small(folder / "library" / "third.overlane")
     callbacks = Callbacks(create_app(own_store).server.test_client())
     answer = library(callbacks, ov_library_rescan__n_clicks=1)
-    assert answer["ov-library-name.data"][-1] == "third"
+    assert answer["ov-library-name.data"][-1] == "third.overlane"
 
 
 def test_looking_again_tries_what_failed(own_store, folder):
@@ -370,7 +374,12 @@ def test_a_trace_is_opened_by_its_name(callbacks):
     answer = callbacks.call(
         "ov-library-found.children", ov_library_open__n_clicks=1, ov_library_name__value="second"
     )
-    assert answer["ov-url.href"] == "/timeline?trace=second"
+    # The pages listen to path and search; an answer that sets the whole address would show nothing.
+    assert answer["ov-url.pathname"] == "/timeline"
+    assert answer["ov-url.search"] == "?trace=second"
+    assert answer["ov-poll.disabled"] is False
+    listened = {x["property"] for one in callbacks.known for x in one["inputs"] if x["id"] == "ov-url"}
+    assert {"pathname", "search"} <= listened
 
 
 @pytest.mark.parametrize("name", ["../small.overlane", "/etc/passwd", "missing.json", "link.overlane", None])
@@ -379,7 +388,7 @@ def test_names_outside_the_library_get_a_sentence(callbacks, name):
         "ov-library-found.children", ov_library_open__n_clicks=1, ov_library_name__value=name
     )
     assert "Not opened. " in words(answer["ov-library-found.children"])
-    assert "ov-url.href" not in answer
+    assert not [name for name in answer if name.startswith(("ov-url", "ov-poll"))]
 
 
 def test_an_empty_library_says_what_to_do(cache, tmp_path):

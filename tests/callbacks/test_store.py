@@ -68,6 +68,64 @@ def test_files_inside_are_opened_by_name_whatever_their_suffix(own_store, folder
     assert own_store.add_by_name("small").trace_id == "small", "named traces are found by their name too"
 
 
+def add_twins(library):
+    """Write files that share a stem, or a whole name in two folders."""
+    for name in ("a/trace.json", "b/trace.json", "twin.json", "twin.overlane"):
+        path = library / name
+        path.parent.mkdir(exist_ok=True)
+        write_small(path)
+
+
+def test_every_trace_has_a_name_that_no_other_has(own_store, folder):
+    add_twins(folder / "library")
+    own_store.rescan()
+    assert [*own_store.full_names().values()] == [
+        *("small.overlane", "broken.overlane", "host.overlane"),
+        *("a/trace.json", "b/trace.json", "second.overlane", "twin.json", "twin.overlane"),
+    ]
+    for name, listing in zip(own_store.full_names().values(), own_store.listings(), strict=True):
+        assert own_store.add_by_name(name) == listing
+
+
+def test_named_files_with_one_name_are_told_apart_by_their_paths(folder, cache):
+    (folder / "other").mkdir()
+    write_small(folder / "other" / "small.overlane")
+    paths = [folder / "small.overlane", folder / "other" / "small.overlane"]
+    store = TraceStore(paths, cache=cache)
+    assert [*store.full_names().values()] == [str(path.resolve()) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates"),
+    [("trace.json", ("a/trace.json", "b/trace.json")), ("twin", ("twin.json", "twin.overlane"))],
+)
+def test_a_name_of_several_traces_is_refused_with_their_names(own_store, folder, name, candidates):
+    add_twins(folder / "library")
+    with pytest.raises(NotInLibraryError) as caught:
+        own_store.add_by_name(name)
+    assert "\n" not in str(caught.value)
+    assert all(one in str(caught.value) for one in candidates)
+    assert "small" not in str(caught.value)
+
+
+def test_a_folder_that_may_not_be_entered_hides_no_other(own_store, folder, monkeypatch):
+    closed = folder / "library" / "closed"
+    closed.mkdir()
+    (closed / "in.json").write_text("{}")
+    asked = type(closed).stat
+
+    def stat(path, **options):
+        if path.parent == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return asked(path, **options)
+
+    monkeypatch.setattr(type(closed), "stat", stat)
+    own_store.rescan()
+    assert [x.name for x in own_store.listings() if not x.is_named] == ["second"]
+    with pytest.raises(NotInLibraryError, match=r"closed/in\.json"):
+        own_store.add_by_name("closed/in.json")
+
+
 def test_new_files_are_found_and_gone_ones_forgotten(own_store, folder):
     inner = folder / "library" / "runs"
     inner.mkdir()

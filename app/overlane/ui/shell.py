@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -376,12 +377,18 @@ def header_tools(store: TraceStore, state: dict[str, Any] | None) -> list[Compon
         found.append(
             dmc.Select(id=ids.RANK, data=choices, value=str(shown), size="xs", w=96, allowDeselect=False)
         )
-    others = [x for x in store.listings() if x.trace_id != state["trace"] and x.state != "failed"]
+    everything = store.listings()
+    counts, full_names = Counter(x.name for x in everything), store.full_names()
+    others = [
+        {"value": x.trace_id, "label": x.name if counts[x.name] == 1 else full_names.get(x.trace_id, x.name)}
+        for x in everything
+        if x.trace_id != state["trace"] and x.state != "failed"
+    ]
     if others:
         found.append(
             dmc.Select(
                 id=ids.COMPARE,
-                data=[{"value": x.trace_id, "label": x.name} for x in others],
+                data=others,
                 value=state["other_trace"],
                 placeholder="⇄ compare with …",
                 clearable=True,

@@ -10,6 +10,7 @@ import itertools
 import queue
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ SUFFIXES = (".overlane", ".json", ".json.gz", ".gz", ".trace")
 LIBRARY_DEPTH = 4
 LIBRARY_FILES = 2000
 """Bounds of a scan, so that a home folder given by mistake does not stop the page."""
+_NAMES_SHOWN = 8
 _SOON, _LATER = 0, 1
 _STEMS = (
     ".overlane",
@@ -90,6 +92,20 @@ def _size(path: Path) -> int | None:
         return None
 
 
+def _is_file(path: Path) -> bool:
+    """Tell whether a path is a file that this user can reach; never fails."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _enumerated(names: Iterable[str]) -> str:
+    shown = list(names)
+    more = f" and {len(shown) - _NAMES_SHOWN} more" if len(shown) > _NAMES_SHOWN else ""
+    return ", ".join(shown[:_NAMES_SHOWN]) + more
+
+
 class TraceStore:
     """All traces of one server, by id.
 
@@ -140,6 +156,19 @@ class TraceStore:
             (x for x in found if not x.is_named), key=lambda x: x.name
         )
 
+    def full_names(self) -> dict[str, str]:
+        """Return for each trace, by id and in the order of `listings`, a name that no other has.
+
+        It is the path within the library, else the file's name, or its whole path where that is taken.
+        """
+        listings = self.listings()
+        names = [self._name_with_suffix(x.path) for x in listings]
+        counts = Counter(names)
+        return {
+            x.trace_id: name if counts[name] == 1 else str(x.path)
+            for name, x in zip(names, listings, strict=True)
+        }
+
     def listing(self, trace_id: str) -> Listing:
         """Return one trace's listing.
 
@@ -171,7 +200,7 @@ class TraceStore:
             self._add(path, self._name_in_library(path), is_named=False)
         with self._lock:
             for trace_id, listing in list(self._listings.items()):
-                gone = not listing.is_named and listing.path not in found and not listing.path.is_file()
+                gone = not listing.is_named and listing.path not in found and not _is_file(listing.path)
                 if gone and listing.state in {"listed", "failed"}:
                     del self._listings[trace_id], self._by_path[listing.path]
                     self._version += 1
@@ -180,12 +209,22 @@ class TraceStore:
         """Return the trace that a user typed: an id, a name, or a path within the library folder.
 
         Raises:
-            NotInLibraryError: There is no such trace, or the path leaves the library folder.
+            NotInLibraryError: There is no such trace, several have the name, or the path leaves the library
+                folder.
         """
         wanted = text.strip()
-        for listing in self.listings():
-            if wanted in {listing.trace_id, listing.name, listing.path.name}:
-                return listing
+        self.rescan()
+        listings, names = self.listings(), self.full_names()
+        found = [x for x in listings if names.get(x.trace_id) == wanted] or [
+            x for x in listings if wanted in {x.trace_id, x.name, x.path.name}
+        ]
+        if len(found) > 1:
+            candidates = _enumerated(names.get(x.trace_id, x.name) for x in found)
+            raise NotInLibraryError(
+                f"{wanted!r} is the name of {len(found)} traces; type one of {candidates}"
+            )
+        if found:
+            return found[0]
         if self.library is None:
             raise NotInLibraryError(
                 f"no trace is called {wanted!r}; start the server with --library FOLDER to open its files"
@@ -291,15 +330,16 @@ class TraceStore:
         """Yield the real paths of files that look like traces; links that lead out are left out."""
         try:
             children = sorted(folder.iterdir())
-        except OSError:
+            folders = {child for child in children if child.is_dir() and not child.is_symlink()}
+        except OSError:  # it may not be listed or not be entered
             return
         for child in children:
             if child.name.startswith("."):
                 continue
-            if child.is_dir() and not child.is_symlink():
+            if child in folders:
                 if depth > 1:
                     yield from self._library_files(child, depth - 1)
-            elif child.name.lower().endswith(SUFFIXES) and child.is_file():
+            elif child.name.lower().endswith(SUFFIXES) and _is_file(child):
                 path = child.resolve()
                 if self.library is not None and path.is_relative_to(self.library):
                     yield path
@@ -308,6 +348,10 @@ class TraceStore:
         if self.library is None or not path.is_relative_to(self.library):
             return short_name(path)
         return str(path.relative_to(self.library).with_name(short_name(path)))
+
+    def _name_with_suffix(self, path: Path) -> str:
+        is_inside = self.library is not None and path.is_relative_to(self.library)
+        return str(path.relative_to(self.library)) if self.library and is_inside else path.name
 
     def _inside(self, text: str) -> Path:
         """Return the real path of a file that the user named within the library."""
@@ -321,7 +365,7 @@ class TraceStore:
             raise NotInLibraryError(
                 f"{text!r} lies outside the library folder {library}; copy it there or name it at start"
             )
-        if not path.is_file():
+        if not _is_file(path):
             raise NotInLibraryError(
                 f"the library folder {library} has no file {text!r}; type the name of one of them"
             )

@@ -84,7 +84,9 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         app,
         partial(open_by_name, store),
         Output(ids.LIBRARY_FOUND, "children"),
-        Output(ids.LOCATION, "href", allow_duplicate=True),
+        Output(ids.LOCATION, "pathname", allow_duplicate=True),
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Output(ids.POLL, "disabled", allow_duplicate=True),
         Input(ids.LIBRARY_OPEN, "n_clicks"),
         State(ids.LIBRARY_NAME, "value"),
         first_call=False,
@@ -114,17 +116,21 @@ def show(
     listings = store.listings()
     current = (state or {}).get("trace")
     cards = [card(listing, store.facts(listing.trace_id), current=current) for listing in listings]
-    return cards or [empty_library(store)], [x.name for x in listings]
+    return cards or [empty_library(store)], [*store.full_names().values()]
 
 
-def open_by_name(store: TraceStore, _clicks: int | None, name: str | None) -> tuple[Any, Any]:
-    """Go to the timeline of the trace that was typed, or say in one sentence why not."""
+def open_by_name(store: TraceStore, _clicks: int | None, name: str | None) -> tuple[Any, Any, Any, Any]:
+    """Go to the timeline of the trace that was typed, or say in one sentence why not.
+
+    Polling starts at once: the address may be that of a trace that failed before, and then nothing else asks.
+    """
     try:
         listing = store.add_by_name(name or "")
         store.request(listing.trace_id)
     except OverlaneError as error:
-        return notice("Not opened.", str(error), kind="failed"), no_update
-    return None, timeline_href(listing.trace_id)
+        return notice("Not opened.", str(error), kind="failed"), no_update, no_update, no_update
+    path, _, query = timeline_href(listing.trace_id).partition("?")
+    return None, path, f"?{query}", False
 
 
 def empty_library(store: TraceStore) -> Component:
