@@ -115,6 +115,10 @@ def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
     Returns:
         Number of items.
     """
+    # n: items written. at: lane asked for, wire lane `lane`. i, stop: next slice and end, counted from the
+    # lane's first; j: the same slice's position in the stored arrays. k: level of the node at hand, -1 for a
+    # slice. plain_until: up to here no node can start. c: place of a category. run_*: the open run, whose row
+    # is -1 - j where only the slice's position is known yet.
     n = 0
     busy = scratch[:CATEGORY_LIMIT]
     level = scratch[CATEGORY_LIMIT:]

@@ -1,9 +1,9 @@
 """What is stored of an index: slices of wire lanes and the summary trees over them.
 
 Every lane holds slices that do not overlap, sorted by start, so starts and ends both rise. Over the slices
-of a lane lies a binary tree by rank: a leaf summarizes `1 << LEAF_BITS` consecutive slices, a node its two
-children; only full nodes exist. A node is `HEAD + width` int64 words: start of its first slice, end of its
-last, duration and row of its longest, then busy nanoseconds per category of the lane.
+of a lane lies a binary tree by position: a leaf summarizes `1 << LEAF_BITS` consecutive slices, a node its
+two children; only full nodes exist. A node is `HEAD + width` int64 words: start of its first slice, end of
+its last, duration and row of its longest, then busy nanoseconds per category of the lane.
 """
 
 from __future__ import annotations
