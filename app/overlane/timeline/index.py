@@ -38,6 +38,7 @@ class Layer:
     """Intervals of one table, with the lane that each is drawn on.
 
     Attributes:
+        name: What the layer is called.
         lane: int32 (n,), number among all lanes of the index, or -1 for a row that is not drawn.
         start: int64 (n,), ns, sorted (within each lane is enough when the lane has no overlaps).
         end: int64 (n,), ns, not before `start`.
@@ -47,6 +48,7 @@ class Layer:
         height: uint8 (n,), height of a counter's slice; None for other layers.
     """
 
+    name: str
     lane: Array
     start: Array
     end: Array
@@ -149,10 +151,8 @@ def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
     rows = np.flatnonzero((placed.sub == limit) & (layer.lane >= 0))
     if not len(rows):
         return None
-    category = (
-        layer.category if len(layer.category) > 1 else np.full(len(layer.start), layer.category[0], np.uint8)
-    )
-    runs = union_layer(layer.lane[rows], layer.start[rows], layer.end[rows], category[rows], lanes)
+    category = layer.category[rows] if len(layer.category) > 1 else layer.category
+    runs = union_layer(layer.lane[rows], layer.start[rows], layer.end[rows], category, lanes, name=layer.name)
     if layer.weight is not None and runs.weight is not None:
         # Members of a run stand together once both are ordered by lane.
         members = layer.weight[rows[np.argsort(layer.lane[rows], kind="stable")]]
@@ -166,23 +166,25 @@ def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
     return runs
 
 
-def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int) -> Layer:
+def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int, *, name: str) -> Layer:
     """Return the layer of union runs of each key, each run with its first row and its number of rows.
 
     Args:
         key: int32 (n,), below `keys`, -1 to leave a row out.
         start: int64 (n,), ns, sorted.
         end: int64 (n,), ns.
-        category: uint8 (n,).
+        category: uint8 (n,), or (1,) when all are alike.
         keys: Number of keys; they become the lanes.
+        name: What the layer is called.
     """
     size = len(key)
+    category = category if len(category) == size else np.full(size, category[0], np.uint8)
     out = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64, np.int64, np.uint8)]
     state = np.zeros((keys, building.STATE), np.int64)
     arguments = [*map(read_only, (key, start, end, category)), state, *out]
     n = building.union_runs(*arguments)
     lane, run_start, run_end, row, count, kind = (array[:n].copy() for array in out)
-    return Layer(lane, run_start, run_end, kind, row, count)
+    return Layer(name, lane, run_start, run_end, kind, row, count)
 
 
 def _create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -277,8 +279,8 @@ class _Writer:
             at = at[(layer.lane[at] >= 0) & (sub[at] != merged)]
             wire = first[layer.lane[at]] + sub[at]
             by_wire = np.argsort(wire, kind="stable")
-            ranks = np.arange(len(at)) - np.searchsorted(wire[by_wire], wire[by_wire])
-            target.append((before[wire[by_wire]] + ranks, values[at[by_wire]]))
+            within = np.arange(len(at)) - np.searchsorted(wire[by_wire], wire[by_wire])
+            target.append((before[wire[by_wire]] + within, values[at[by_wire]]))
 
     def finish(self) -> int:
         """Sort the side table, build the summary trees, store the rest; returns the bytes of all arrays."""

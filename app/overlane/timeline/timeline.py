@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlane.tables import numbers
 from overlane.timeline import filling
 from overlane.timeline.categories import CATEGORIES, CODES
-from overlane.timeline.columns import KEY_COLUMNS, lane_key
+from overlane.timeline.columns import of_rank
 from overlane.timeline.filling import Output
 from overlane.timeline.index import Extras, Placement, build_index, open_index
 from overlane.timeline.lanes import Tracks
-from overlane.timeline.names import NAME_COLUMNS, Names
+from overlane.timeline.layers import LAYERS, NAME_COLUMNS
+from overlane.timeline.names import Names
 from overlane.timeline.slices import LONG_NS, Slices
 from overlane.timeline.tile import NO_NAME, Tile
 from overlane.timeline.tracks import find_tracks
@@ -60,7 +60,7 @@ class Timeline:
         tables = np.array([lane["table"] for lane in self._lanes], object)[self._of_wire]
         self._named_wires = {name: tables == name for name in NAME_COLUMNS if (tables == name).any()}
         self._by_key = {
-            (lane["table"], *key): at
+            (lane["layer"], *key): at
             for at, (lane, key) in enumerate(zip(self._lanes, meta["keys"], strict=True))
             if key is not None
         }
@@ -259,7 +259,7 @@ class Timeline:
         return {"previous": max(before)[1] if before else None, "next": min(after)[1] if after else None}
 
     def _place(self, wire: int, at: int) -> tuple[int, int, int]:
-        """Return what orders slices of one track: start, then sublane, then rank in the lane."""
+        """Return what orders slices of one track: start, then sublane, then position in the lane."""
         return int(self._slices.start[at]), wire, at
 
     def _row_times(self, table: str, row_id: int, at: int) -> tuple[int, int]:
@@ -282,8 +282,7 @@ class Timeline:
         if lane_at is None:
             return None
         values = self._trace.table(table)
-        column = "start_ns" if "start_ns" in values.schema.names else "at_ns"
-        start = values[column][row_id].as_py()
+        start = values[self._start_column(table)][row_id].as_py()
         lane = self._lanes[lane_at]
         covering = None
         for wire in range(lane["first"], lane["first"] + lane["sublanes"]):
@@ -298,26 +297,19 @@ class Timeline:
                 covering = (wire, low + last - 1)
         return covering  # the row is one of many in a union run
 
+    def _start_column(self, table: str) -> str:
+        return "start_ns" if "start_ns" in self._trace.table(table).schema.names else "at_ns"
+
     def _lane_of(self, table: str, row_id: int) -> int | None:
-        values = self._trace.table(table)
-        if not 0 <= row_id < values.num_rows:
+        kinds = [kind for kind in LAYERS if kind.table == table and not kind.is_union]
+        if not kinds or not 0 <= row_id < self._trace.table(table).num_rows:
             return None
-        if table == "blocks":
-            op = values["op_id"][row_id].as_py()
-            key: tuple[Any, ...] = (
-                self._trace.table("ops")["device_id"][op].as_py(),
-                values["sm_id"][row_id].as_py(),
-            )
-            owner = self._trace.table("ops")["rank"][op].as_py()
-        elif table in KEY_COLUMNS:
-            key = lane_key(table, [values[column][row_id].as_py() for column in KEY_COLUMNS[table]])
-            owner = values["rank"][row_id].as_py()
-        else:
+        row = kinds[0].rows(self._trace, self._trace.table(table).slice(row_id, 1))
+        chosen = of_rank(self._trace, self._rank, row["rank"])
+        if chosen is not None and not chosen[0]:
             return None
-        ranks = self._trace.ranks
-        if owner != self._rank and not (owner is None and None not in ranks and self._rank == ranks[0]):
-            return None
-        return self._by_key.get((table, *key))
+        keys = ((kind.name, *(row[column][0].as_py() for column in kind.key)) for kind in kinds)
+        return next((self._by_key[key] for key in keys if key in self._by_key), None)
 
     def search(
         self, text: str, *, kinds: Sequence[str] | None = None, limit: int = 500, after_ns: int | None = None
@@ -341,7 +333,7 @@ class Timeline:
                 continue
             rows = self._matching_rows(table, text)
             total += len(rows)
-            starts = self._trace.column(table, "at_ns" if table == "instants" else "start_ns")
+            starts = self._trace.column(table, self._start_column(table))
             if after_ns is not None:
                 rows = rows[np.searchsorted(rows, np.searchsorted(starts, after_ns, side="right")) :]
             found.extend((int(starts[row]), table, int(row)) for row in rows[:limit])
@@ -359,14 +351,9 @@ class Timeline:
         if not words.any():
             return np.zeros(0, np.int64)
         is_hit = words[self._names.indices(table)]
-        if len(self._trace.ranks) > 1:
-            ranks = self._trace.table(table)["rank"]
-            lowest = np.iinfo(np.int32).min
-            values = numbers(ranks, null=lowest)
-            mine = values == (lowest if self._rank is None else self._rank)
-            if None not in self._trace.ranks and self._rank == self._trace.ranks[0]:
-                mine |= values == lowest
-            is_hit &= mine
+        chosen = of_rank(self._trace, self._rank, self._trace.table(table)["rank"])
+        if chosen is not None:
+            is_hit &= chosen
         return np.flatnonzero(is_hit)
 
 
@@ -404,8 +391,8 @@ def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) 
         "lanes": [
             {
                 "id": lane.id, "group": lane.group, "label": lane.label, "sublabel": lane.sublabel,
-                "kind": lane.kind, "table": lane.table, "first": first[at], "sublanes": sublanes[at],
-                "rows": lane.rows, "unit": lane.unit, "max": lane.max,
+                "kind": lane.kind, "layer": lane.layer, "table": lane.table, "first": first[at],
+                "sublanes": sublanes[at], "rows": lane.rows, "unit": lane.unit, "max": lane.max,
             }
             for at, lane in enumerate(tracks.lanes)
         ],
