@@ -63,6 +63,7 @@ CATEGORIES: dict[str, Class] = {
     "mtia_ccp_events": Class.DEVICE,
     "mtia_workloadd": Class.DEVICE,
     "hpu_op": Class.DEVICE,
+    "gpu_op": Class.DEVICE,  # Overlane's own export, for operations that are neither kernel, copy nor memset
     "mtia_runtime": Class.CALL,
     "xpu_runtime": Class.CALL,
     "glow_runtime": Class.CALL,
