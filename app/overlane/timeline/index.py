@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from overlane.errors import TraceUnreadableError
-from overlane.timeline import building
+from overlane.timeline import building, storing
 from overlane.timeline.categories import CATEGORY_LIMIT
-from overlane.timeline.slices import HEAD, LEAF_BITS, LONG_NS, Slices
+from overlane.timeline.slices import LONG_NS, Slices
 
 __all__ = ["MAX_WIRE_LANES", "Extras", "Layer", "Placement", "build_index", "open_index", "union_layer"]
 
@@ -187,14 +187,6 @@ def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int
     return Layer(name, lane, run_start, run_end, kind, row, count)
 
 
-def _create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-    if 0 in shape:
-        np.save(folder / f"{name}.npy", np.zeros(shape, dtype))
-        return np.zeros(shape, dtype)
-    mapped = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
-    return np.asarray(mapped)
-
-
 def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
     """Build the index of some layers into a folder.
 
@@ -251,10 +243,10 @@ class _Writer:
         self.weight_of: list[tuple[Array, Array]] = []
         self.height_of: list[tuple[Array, Array]] = []
         self.slices = Slices(
-            start=_create(folder, "start", (total,), np.int64),
-            duration=_create(folder, "duration", (total,), np.uint32),
-            row=_create(folder, "row", (total,), np.uint32),
-            place=_create(folder, "place", (total,), np.uint8),
+            start=storing.create(folder, "start", (total,), np.int64),
+            duration=storing.create(folder, "duration", (total,), np.uint32),
+            row=storing.create(folder, "row", (total,), np.uint32),
+            place=storing.create(folder, "place", (total,), np.uint8),
             long_at=np.zeros(longs, np.int64),
             long_duration=np.zeros(longs, np.int64),
             lane_offset=lane_offset,
@@ -291,26 +283,21 @@ class _Writer:
         category_of = np.zeros_like(place_of)
         wire, kind = np.nonzero(present)
         category_of[wire, place_of[wire, kind]] = kind
-        blocks = np.diff(self.slices.lane_offset) >> LEAF_BITS
-        number = np.zeros_like(blocks)
-        while blocks.any():
-            number += blocks
-            blocks >>= 1
-        node_offset = np.concatenate([[0], np.cumsum(number * (HEAD + width))]).astype(np.int64)
+        node_offset = storing.node_offsets(self.slices.lane_offset, width)
         slices = self.slices._replace(
             long_at=self.slices.long_at[by_place],
             long_duration=self.slices.long_duration[by_place],
             node_offset=node_offset,
             category_of=category_of,
             width=width.astype(np.int64),
-            nodes=_create(self.folder, "nodes", (int(node_offset[-1]),), np.int64),
+            nodes=storing.create(self.folder, "nodes", (int(node_offset[-1]),), np.int64),
         )
         _in_two(lambda a, b: building.build_nodes(slices, place_of, a, b), slices.lane_offset)
         extras = self._extras()
         stored = slices._asdict() | vars(extras)
         for name, values in stored.items():
             if name not in {"start", "duration", "row", "place", "nodes"}:
-                np.save(self.folder / f"{name}.npy", values)
+                storing.save(self.folder, name, values)
         return sum(values.nbytes for values in stored.values())
 
     def _extras(self) -> Extras:
@@ -356,7 +343,7 @@ def open_index(folder: Path) -> tuple[Slices, Extras]:
 
     Raises:
         OSError: A file is missing.
-        ValueError: A file is not an array.
+        ValueError: A file is not an array, or the arrays do not fit together.
     """
 
     def load(name: str) -> Array:
@@ -368,4 +355,6 @@ def open_index(folder: Path) -> tuple[Slices, Extras]:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
     slices = Slices(*(load(name) for name in Slices._fields))
-    return slices, Extras(*(load(name) for name in ("weight_at", "weight_sum", "height_at", "height")))
+    extras = Extras(*(load(name) for name in ("weight_at", "weight_sum", "height_at", "height")))
+    storing.check(slices, extras)
+    return slices, extras

@@ -70,7 +70,7 @@ def long_duration(positions: Array, durations: Array, at: int) -> int:
     Args:
         positions: `Slices.long_at`.
         durations: `Slices.long_duration`.
-        at: One of the positions.
+        at: One of the positions; any other, as of a damaged file, gets the least long duration.
     """
     a = 0
     b = positions.shape[0]
@@ -80,4 +80,6 @@ def long_duration(positions: Array, durations: Array, at: int) -> int:
             a = middle + 1
         else:
             b = middle
+    if a == positions.shape[0]:
+        return LONG_NS
     return durations[a]  # type: ignore[no-any-return]

@@ -85,7 +85,10 @@ class Timeline:
             ValueError: A file is damaged.
         """
         meta = json.loads((folder / "timeline.json").read_text(encoding="utf-8"))
-        return cls(trace, rank, meta, *open_index(folder))
+        slices, extras = open_index(folder)
+        if sum(lane["sublanes"] for lane in meta["lanes"]) != len(slices.width):
+            raise ValueError("timeline.json is damaged: its lanes are not those of the index")
+        return cls(trace, rank, meta, slices, extras)
 
     # ------------------------------------------------------------------ drawing
 
@@ -129,7 +132,7 @@ class Timeline:
         width = px
         while True:
             items = self._items(wires, low, high, t0=t0, window=t1 - t0, width=width)
-            if len(items.start) <= limit:
+            if len(items.start) <= limit or width <= 0:
                 break
             width = min(width - 1, int(width * limit / len(items.start) * 0.97))
         return self._tile(items, t0_ns, t1_ns, px)
@@ -140,7 +143,7 @@ class Timeline:
         scale = width * COLUMNS_PER_PIXEL / window
         room = np.cumsum(np.minimum(high - low, 3 * width + 6))
         if not len(room):
-            return output_arrays(0)
+            return Output(*(values[:0] for values in output_arrays(0)))
         slices = int((high - low).sum())
         middle = int(np.searchsorted(room, room[-1] // 2)) + 1
         if slices < _TWO_THREADS_FROM or middle >= len(wires):
@@ -370,9 +373,12 @@ def _scratch() -> Array:
 
 
 def output_arrays(size: int) -> Output:
-    """Return arrays for a query to write `size` items to."""
-    start, end, first, number, row, busy = (np.empty(size, np.int64) for _ in range(6))
-    return Output(start, end, first, number, row, busy, np.empty(size, np.uint8), np.empty(size, np.uint16))
+    """Return arrays for a query to write `size` items to, with the place to spare that it needs."""
+    places = size + 1
+    start, end, first, number, row, busy = (np.empty(places, np.int64) for _ in range(6))
+    return Output(
+        start, end, first, number, row, busy, np.empty(places, np.uint8), np.empty(places, np.uint16)
+    )
 
 
 def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) -> dict[str, Any]:
