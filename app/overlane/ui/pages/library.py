@@ -16,6 +16,7 @@ from overlane.ui import ids
 from overlane.ui.facts import TraceFacts
 from overlane.ui.links import overlap_href, timeline_href
 from overlane.ui.parts import extra, notice, swatch
+from overlane.ui.proof import proof_details
 from overlane.ui.wiring import wire
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> 
             )
         ]
     else:
-        body = [holdings(facts), proofs(facts)]
+        body = [holdings(facts), proof_details(facts)]
     return html.Article(
         [
             html.Div(
@@ -239,24 +240,3 @@ def holdings(facts: TraceFacts) -> Component:
         for engine, count in sorted(facts.engine_counts.items(), key=lambda pair: -pair[1])
     ]
     return html.Div([html.Dl(cells, className="ov-holdings"), html.Div(engines, className="ov-engines")])
-
-
-def proofs(facts: TraceFacts) -> Component:
-    """Return what the file can and cannot prove and what is suspect in it, each with its reason on hover."""
-    chips = [
-        html.Span(
-            ("✓ " if item.proven else "– ") + name.replace("_", " "),
-            className="ov-chip " + ("ov-chip-ok" if item.proven else "ov-chip-off"),
-            title=item.reason,
-        )
-        for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
-    ]
-    chips += [
-        html.Span(
-            "! " + check.check.replace("_", " "),
-            className="ov-chip " + ("ov-chip-bad" if check.status == "failed" else "ov-chip-warn"),
-            title=check.detail,
-        )
-        for check in facts.suspect
-    ]
-    return html.Div(chips, className="ov-chips")
