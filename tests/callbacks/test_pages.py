@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -308,6 +309,45 @@ def test_overlap_numbers_lead_to_the_intervals_that_prove_them(callbacks):
     assert any(href.endswith("range=3000-5000") for _, href in links), "exposed copy"
 
 
+def test_counts_and_sums_lead_to_where_the_engine_was_busy_longest(callbacks):
+    links = links_of(overlap(callbacks))
+    busy = "/timeline?trace=small&t0=0&t1=5000&range=1000-3000"
+    assert links.count(("2", busy)) == 1, "operations of compute"
+    assert links.count(("3.000 µs", busy)) == 2, "busy time and sum of compute"
+
+
+def graphs_of(component):
+    """Return the properties of all charts of a component as JSON, by kind."""
+    found = {}
+
+    def walk(item):
+        if isinstance(item, list):
+            for each in item:
+                walk(each)
+        elif isinstance(item, dict):
+            if item.get("type") == "Graph":
+                found[item["props"]["id"]["kind"]] = item["props"]
+            walk(item.get("props", {}).get("children"))
+
+    walk(component)
+    return found
+
+
+def test_charts_carry_the_links_of_the_tables(callbacks):
+    page = overlap(callbacks)
+    links = {kind: props["figure"]["layout"]["meta"]["links"] for kind, props in graphs_of(page).items()}
+    both = "/timeline?trace=small&t0=1000&t1=4000&range=2000-3000"
+    assert links["pairs"]["compute|copy H2D"] == links["pairs"]["copy H2D|compute"] == both
+    assert links["pairs"]["compute|compute"] == links["busy"]["compute"]
+    assert links["levels"]["idle"].endswith("range=5000-6000")
+    assert links["levels"]["2"] == both
+    in_tables = {href for _, href in links_of(page)}
+    assert {href for kind in links.values() for href in kind.values()} <= in_tables
+    # What a click reports, the names on the axes, is what the links are called.
+    for kind, axis in (("busy", "y"), ("levels", "x")):
+        assert set(links[kind]) == set(graphs_of(page)[kind]["figure"]["data"][0][axis])
+
+
 def test_overlap_draws_in_the_colours_of_the_theme(callbacks):
     light, dark = (json.dumps(overlap(callbacks, theme)) for theme in ("light", "dark"))
     assert "#4c78a8" in light
@@ -339,13 +379,24 @@ def test_the_library_says_of_each_trace_what_it_holds(callbacks):
         "copy H2D 1",
         "✓ launch times",
         "– sync ids",
-        "! launches",
+        "! integrity: launches",
+        "integrity: 2 checks ok",
+        "launches one operation has no launch",
+        "order every end follows its start",
+        "sync ids the profiler recorded none",
     ):
         assert expected in small, small
     assert "Cannot be opened. " in broken
     assert "broken.overlane" in broken
     assert "no GPU work" in host
+    assert "integrity: nothing suspect found" in host
     assert "Not opened yet" in second
+
+
+def test_the_reasons_of_a_card_open_by_keyboard_and_touch(callbacks):
+    small = json.dumps(library(callbacks)["ov-library.children"][0])
+    assert '"type": "Details"' in small
+    assert "one operation has no launch" not in re.findall(r'"title": "([^"]*)"', small)
 
 
 def test_the_library_offers_names_and_comparison(callbacks):

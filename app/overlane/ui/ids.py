@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CAPABILITIES",
+    "CHART",
     "COMPARE",
     "DETAILS",
     "FAULT",
@@ -79,6 +80,7 @@ LIBRARY_RESCAN = "ov-library-rescan"
 LIBRARY_FOUND = "ov-library-found"
 
 OVERLAP = "ov-overlap"
+CHART = "ov-chart"  # type of the ids of charts, one per kind and device
 
 
 def page_id(name: str) -> str:
