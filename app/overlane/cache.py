@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from overlane.errors import MachineError, TraceUnreadableError
+from overlane.folders import cache_folder
 from overlane.tables import null_array
 from overlane.trace import Trace
 from overlane_collect.model import Header
@@ -60,15 +61,6 @@ _HEAD_BYTES, _TAIL_BYTES = 1 << 20, 1 << 16
 _PAGES, _PAGE_BYTES = 64, 4096
 _Progress = Callable[[float], None]
 _T = TypeVar("_T")
-
-
-def cache_folder() -> Path:
-    """Return the folder to keep entries in: `OVERLANE_CACHE_DIR`, else `overlane` in the XDG cache folder."""
-    named = os.environ.get("OVERLANE_CACHE_DIR")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "overlane"
 
 
 class OpenedTrace:
