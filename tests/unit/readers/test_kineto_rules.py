@@ -361,7 +361,7 @@ def test_what_is_left_out_is_counted(read, adds_up):
       {"ph": "?", "cat": "cpu_op", "name": "unknown", "pid": 1, "tid": 1, "ts": 1, "dur": 2},
       {}]""")
     assert trace.header.dropped == {
-        "empty object": 2, "not an object": 4, "metadata": 1, "flow arrow": 3, "no time stamp": 2, "unknown phase without a duration": 1,
+        "empty object": 2, "not an object": 4, "metadata": 1, "flow arrow": 3, "no time stamp": 1, "impossible time stamp": 1, "unknown phase without a duration": 1,
     }  # fmt: skip
     assert trace.table("ranges")["track"].to_pylist() == ["other"]
     adds_up(trace, 14)

@@ -42,6 +42,7 @@ def integrity_checks(
     calls: Array,
     *,
     absurd: int,
+    oversized: int,
     events: int,
     listed: set[int],
 ) -> tuple[IntegrityCheck, ...]:
@@ -54,6 +55,7 @@ def integrity_checks(
         ops: Source row of each operation, in canonical order.
         calls: Source row of each call, in canonical order.
         absurd: Durations that were no number or too large.
+        oversized: Ids that do not fit into 64 bits.
         events: Events in the file.
         listed: Devices in the file's device list.
     """
@@ -70,6 +72,11 @@ def integrity_checks(
             "impossible_durations", settled.impossible + absurd,
             "negative or impossible durations; these rows are kept with no length",
             "every duration is possible", status="failed",
+        ),
+        _check(
+            "oversized_ids", oversized,
+            "ids and sizes do not fit into 64 bits; their columns are empty, the attributes hold them",
+            "every id and size fits into 64 bits",
         ),
         _check(
             "unfinished", int(np.count_nonzero(dur == MISSING)),

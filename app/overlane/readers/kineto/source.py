@@ -8,6 +8,7 @@ import threading
 import zlib
 from collections import deque
 from collections.abc import Generator
+from gzip import BadGzipFile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,9 @@ _AHEAD = 2
 
 _CARRY_BYTES = 1 << 16
 """Room for the text that a block leaves behind its last border; more of it takes a new buffer."""
+
+_FOLLOWS = "Not a gzipped file"
+"""How gzip's error begins when no further member starts where one ended."""
 
 _BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id)"\s*:)')
 """What usually stands between two events; only likely (it may lie inside a string), the scanner proves it."""
@@ -129,16 +133,17 @@ def _fill(stream: BufferedIOBase, buffer: Array, start: int, stop: int) -> int:
     return start
 
 
-def _damage(path: Path, error: Exception, offset: int) -> TraceUnreadableError:
+def _damage(path: Path, error: Exception) -> TraceUnreadableError:
     if isinstance(error, EOFError):
         return TraceUnreadableError(
-            f"{path.name} is cut: its gzip stream ends without its end mark after {offset} unpacked bytes; "
-            "copy or record it again"
+            f"{path.name} is cut: its gzip stream ends without its end mark; copy or record it again"
         )
-    return TraceUnreadableError(
-        f"{path.name} is damaged: gzip reports {error} after about {offset} unpacked bytes; "
-        "copy or record it again"
-    )
+    if isinstance(error, BadGzipFile) and _FOLLOWS in str(error):
+        return TraceUnreadableError(
+            f"{path.name} goes on behind the end of its gzip stream, with something that is not gzipped; "
+            "cut that off, or copy or record it again"
+        )
+    return TraceUnreadableError(f"{path.name} is damaged: gzip reports {error}; copy or record it again")
 
 
 def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopped: threading.Event) -> None:
@@ -172,7 +177,7 @@ def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopp
     except (OSError, EOFError, ValueError, zlib.error) as error:
         is_gzip_fault = is_gzip and not (isinstance(error, OSError) and error.errno)
         found: Exception = (
-            _damage(path, error, offset)
+            _damage(path, error)
             if is_gzip_fault
             else TraceUnreadableError(f"{path.name} cannot be read: {error}; check the file and its disk")
         )
