@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 
 from overlane.errors import OverlaneError
 from overlane.readers.kineto.keys import CATEGORIES
-from overlane.trace import Trace
+from overlane.trace import Trace, around_holes
 from overlane_collect.writer import replacing
 
 __all__ = ["ChromeWriter"]
@@ -86,7 +85,6 @@ _SYNC_ARGUMENTS = {
 }
 _HOST_ARGUMENTS = {"correlation_id": "correlation", "external_id": "External id"}
 _RANGE_ARGUMENTS = {**_HOST_ARGUMENTS, "device_id": "device", "stream_id": "stream"}
-_HOLE = re.compile(r'"(?:[^"\\]|\\.)*"|#')
 _SCOPES = {"thread": "t", "process": "p", "global": "g"}
 _STAMPS = ("start_ns", "end_ns", "at_ns")
 _REACH_NS = 1 << 61
@@ -161,8 +159,9 @@ def _write(trace: Trace, file: IO[bytes] | Any, shift_ns: int) -> None:
         }
         for d in trace.table("devices").to_pylist()
     ]
-    # In ASCII, since the name of a file may hold bytes that are no text.
-    file.write(json.dumps(top).encode()[:-1] + b', "traceEvents": [\n')
+    # The name of a file may hold bytes that are no text; they stay escaped.
+    head = json.dumps(top, ensure_ascii=False).encode(errors="backslashreplace")
+    file.write(head[:-1] + b', "traceEvents": [\n')
     separator = ""
     for lines in _batches(_events(trace, shift_ns)):
         file.write((separator + ",\n".join(lines)).encode())
@@ -332,21 +331,11 @@ def _attributes(trace: Trace, table: str) -> Iterator[tuple[int, str, frozenset[
         batch = rows.slice(first, _BATCH_ROWS)
         for row_id, template, numbers in zip(*(_values(column) for column in batch.columns), strict=True):
             if template not in known:
-                parts = _around_holes(template)
+                parts = around_holes(template)
                 known[template] = parts, frozenset(json.loads("0".join(parts)))
             parts, keys = known[template]
             text = parts[0] + "".join([f"{n}{part}" for n, part in zip(numbers, parts[1:], strict=True)])
             yield row_id, text.strip()[1:-1].strip(), keys
-
-
-def _around_holes(template: str) -> list[str]:
-    """Split a template at its `#` signs outside of strings."""
-    parts, at = [], 0
-    for match in _HOLE.finditer(template):
-        if match.group() == "#":
-            parts.append(template[at : match.start()])
-            at = match.end()
-    return [*parts, template[at:]]
 
 
 def _json(value: Any) -> str:
