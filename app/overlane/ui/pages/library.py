@@ -98,7 +98,7 @@ def look_again(store: TraceStore, _clicks: int | None) -> bool:
     """Read the library folder again and try once more what failed; returns whether polling may rest."""
     store.rescan()
     for listing in store.listings():
-        if listing.state == "failed":
+        if listing.state == "failed" or listing.is_changed:
             store.request(listing.trace_id)
     return not store.is_busy()
 
@@ -174,6 +174,8 @@ def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> 
         ]
     else:
         body = [holdings(facts), proof_details(facts)]
+        if listing.is_changed:
+            body.insert(0, notice("Changed on disk.", "Look again opens it anew.", kind="warning"))
     return html.Article(
         [
             html.Div(
