@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from overlane.commands.loading import add_trace_argument, load
+from overlane.commands.output import printable
 from overlane.errors import MachineError, OverlaneError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class ConvertCommand:
             MachineError: OUT cannot be written.
         """
         from overlane.writers import WRITERS  # noqa: PLC0415 - help must answer without loading Arrow
+        from overlane_collect.writer import advice_for  # noqa: PLC0415
 
         source, target = getattr(arguments, "in"), arguments.out
         writer = WRITERS.find(arguments.to) if arguments.to else WRITERS.for_path(target)
@@ -61,10 +63,9 @@ class ConvertCommand:
             writer.write(trace, target)
         except OSError as error:
             raise MachineError(
-                f"{target} could not be written: {error.strerror or error}; "
-                "free some space or choose another place"
+                f"{target} could not be written: {error.strerror or error}; {advice_for(error)}"
             ) from error
-        sys.stderr.write(f"wrote {target} ({writer.name})\n" if sys.stderr.isatty() else "")
+        sys.stderr.write(printable(f"wrote {target} ({writer.name})") + "\n" if sys.stderr.isatty() else "")
         return 0
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from overlane.commands.loading import add_trace_argument, load
+from overlane.commands.output import json_text, printable
 from overlane.commands.tables import table_text
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND", "SECTIONS", "ReportCommand", "Section", "report_json"]
 
 JSON_VERSION = 1
+_REACH_NS = 1 << 62  # the length of any window has 63 bits then
 _Rows: TypeAlias = list[dict[str, Any]]
 _Columns: TypeAlias = tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]
 
@@ -85,10 +86,9 @@ class ReportCommand:
         measured = engine_report(trace, window=arguments.window)
         report = report_json(trace, measured, sections, window=arguments.window)
         if arguments.json:
-            json.dump(report, sys.stdout, indent=2, ensure_ascii=False)
-            sys.stdout.write("\n")
+            sys.stdout.write(json_text(report))
         else:
-            sys.stdout.write(_text(report, measured, sections, is_markdown=arguments.markdown))
+            sys.stdout.write(_text(printable(report), measured, sections, is_markdown=arguments.markdown))
         return 0
 
 
@@ -107,6 +107,8 @@ def parse_window(text: str) -> tuple[int, int]:
         ) from None
     if end <= start:
         raise argparse.ArgumentTypeError(f"the window {text} holds no time; its end must be after its start")
+    if max(abs(start), abs(end)) >= _REACH_NS:
+        raise argparse.ArgumentTypeError(f"the window {text} is out of reach; give ns below {_REACH_NS}")
     return start, end
 
 
