@@ -95,6 +95,13 @@ def test_integrity_of_a_trace_is_shown_and_its_reasons_open_by_key(dashboard):
     expect(reasons).to_be_visible()
     expect(reasons).to_contain_text("What this file can prove")
     expect(reasons).to_contain_text("Integrity")
+    # Making the cards anew, as while another trace is being opened, closes nothing.
+    with dashboard.page.expect_response("**/_dash-update-component*"):
+        dashboard.page.locator("#ov-library-rescan").click()
+    dashboard.page.wait_for_timeout(500)
+    expect(reasons).to_be_visible()
+    card.locator("summary").click()
+    expect(reasons).not_to_be_visible()
 
 
 def test_bad_trace_says_why_on_the_timeline_page(dashboard):

@@ -8,6 +8,8 @@ import dash_mantine_components as dmc
 from dash import html
 from dash.development.base_component import Component
 
+from overlane.ui import ids
+
 if TYPE_CHECKING:
     from overlane.ui.facts import TraceFacts
 
@@ -68,17 +70,29 @@ def proof_list(facts: TraceFacts) -> list[Component]:
     ]
 
 
-def proof_details(facts: TraceFacts) -> Component:
-    """Return capabilities and integrity as chips that open to the full list, by mouse, touch or keyboard."""
+def proof_details(facts: TraceFacts, trace_id: str, clicks: int = 0) -> Component:
+    """Return capabilities and integrity as chips that open to the full list, by mouse, touch or keyboard.
+
+    Args:
+        facts: What the trace says.
+        trace_id: Trace, by which the page tells whose list was opened.
+        clicks: How often the chips were pressed: a list that was open stays so where the card is made anew.
+    """
     chips = [
         _chip(("✓ " if item.proven else "– ") + name.replace("_", " "), "ok" if item.proven else "off")
         for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
     ]
     return html.Details(
         [
-            html.Summary([*chips, *_integrity_chips(facts)], className="ov-chips"),
+            html.Summary(
+                [*chips, *_integrity_chips(facts)],
+                id={"type": ids.WHY, "trace": trace_id},
+                n_clicks=clicks,
+                className="ov-chips",
+            ),
             html.Div(proof_list(facts), className="ov-proof"),
         ],
+        open=clicks % 2 == 1,
         className="ov-proof-details",
     )
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dash_mantine_components as dmc
-from dash import Input, Output, State, dcc, html, no_update
+from dash import ALL, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
@@ -73,6 +73,8 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Input(ids.POLL, "n_intervals"),
         Input(ids.LIBRARY_RESCAN, "n_clicks"),
         Input(ids.LOCATION, "pathname"),
+        State({"type": ids.WHY, "trace": ALL}, "id"),
+        State({"type": ids.WHY, "trace": ALL}, "n_clicks"),
     )
     wire(
         app,
@@ -109,6 +111,8 @@ def show(
     _ticks: int | None,
     _clicks: int | None,
     path: str | None,
+    opened: list[dict[str, str]] | None = None,
+    opened_clicks: list[int | None] | None = None,
 ) -> tuple[Any, Any]:
     """Return the cards of all traces and the names to suggest; nothing while another page is shown."""
     if (path or "/").strip("/") not in {"", NAME}:
@@ -116,7 +120,16 @@ def show(
     store.rescan()
     listings = store.listings()
     current = (state or {}).get("trace")
-    cards = [card(listing, store.facts(listing.trace_id), current=current) for listing in listings]
+    clicks = {one["trace"]: count or 0 for one, count in zip(opened or [], opened_clicks or [], strict=True)}
+    cards = [
+        card(
+            listing,
+            store.facts(listing.trace_id),
+            current=current,
+            clicks=clicks.get(listing.trace_id, 0),
+        )
+        for listing in listings
+    ]
     return cards or [empty_library(store)], [*store.full_names().values()]
 
 
@@ -152,7 +165,7 @@ def empty_library(store: TraceStore) -> Component:
     )
 
 
-def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> Component:
+def card(listing: Listing, facts: TraceFacts | None, *, current: str | None, clicks: int = 0) -> Component:
     """Return one trace: its name and state, what it holds, what it can prove, and where to go."""
     body: list[Component]
     if listing.state == "failed":
@@ -173,7 +186,7 @@ def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> 
             )
         ]
     else:
-        body = [holdings(facts), proof_details(facts)]
+        body = [holdings(facts), proof_details(facts, listing.trace_id, clicks)]
         if listing.is_changed:
             body.insert(0, notice("Changed on disk.", "Look again opens it anew.", kind="warning"))
     return html.Article(
