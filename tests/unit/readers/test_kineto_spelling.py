@@ -188,3 +188,25 @@ def test_work_beyond_64_bits_is_added_up_exactly(read):
     trace = read("[" + ",".join(kernel(dur=LONGEST_US) for _ in range(40)) + "]")
     device = engine_report(trace).to_json()["devices"][0]
     assert device["work_ns"] == 40 * LONGEST_US * 1000
+
+
+def test_integers_beyond_floats_and_columns_do_not_stop_the_reading(read, adds_up):
+    huge = "1" + "0" * 400
+    counter = f'{{"ph":"C","name":"c","pid":1,"tid":1,"ts":1,"args":{{"v":{huge}}}}}'
+    members = f',"v":{huge},"Coll\\u0065ctive name":"x","Seq":{huge},"In msg nelems":-9223372036854775807,"dtype":"Float"'
+    trace = read(f"[{counter},{kernel(members)}]")
+    assert trace.header.dropped == {"counter without a numeric series": 1}
+    adds_up(trace, 2)
+    (found,) = trace.table("collectives").to_pylist()
+    assert (found["collective"], found["sequence"], found["bytes"]) == ("x", None, None)
+    assert trace.attributes("ops", 0)["v"] == int(huge)
+
+
+def test_copies_of_absurd_size_and_times_of_all_edges_make_a_report(read):
+    size = 9223372036854775807
+    copy = kernel(
+        f',"bytes":{size},"stream":{size}', cat='"gpu_memcpy"', name='"Memcpy HtoD (Pageable -> Device)"'
+    )
+    trace = read(f"[{copy},{copy}]")
+    assert trace.table("ops")["bytes"].to_pylist() == [size, size]
+    assert engine_report(trace).to_json()["devices"][0]["work_ns"] == 2000

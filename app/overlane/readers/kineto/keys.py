@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CATEGORIES", "MEMBERS", "TOP_MEMBERS", "Act", "Class", "Column", "Wide", "key_table"]
+__all__ = ["CATEGORIES", "TOP_MEMBERS", "Act", "Class", "Column", "Wide", "key_table"]
 
 
 class Class(IntEnum):
@@ -195,8 +195,6 @@ _ARGS: tuple[tuple[str, Act, int, tuple[Class, ...]], ...] = (
 _META = ("name", "labels")
 TOP_MEMBERS = frozenset(name.encode() for name in _TOP)
 """Names of an event's members that the scanner knows."""
-MEMBERS = frozenset(name.encode() for name in (*(row[0] for row in _ARGS), *_META))
-"""Names of the members of `args` that the scanner knows."""
 SLOTS = 256
 KEY_WORDS = 5
 """Known names are at most 40 bytes long."""

@@ -10,7 +10,7 @@ import json
 import re
 
 from overlane.readers.kineto.envelope import Cursor, NotJsonError
-from overlane.readers.kineto.keys import MEMBERS, TOP_MEMBERS
+from overlane.readers.kineto.keys import TOP_MEMBERS
 from overlane.readers.kineto.strings import decode_name
 
 __all__ = ["plain_event"]
@@ -30,15 +30,15 @@ def plain_event(raw: bytes) -> bytes:
         known: dict[bytes, bytes] = {}
         others: list[tuple[bytes, bytes]] = []
         for key, value in _members(text):
-            name = _plain_key(key, TOP_MEMBERS)
+            name = _plain(key)
             if name in TOP_MEMBERS:
                 known[name] = _plain_value(value) if name in _CLASSIFYING else value
             else:
-                others.append((key, value))
+                others.append((name, value))
         inside = known.pop(b"args", None)
         if inside is not None:
             if inside.startswith(b"{"):
-                inside = _joined([(_plain_key(key, MEMBERS), value) for key, value in _members(inside)])
+                inside = _joined([(_plain(key), value) for key, value in _members(inside)])
             others.append((b"args", inside))
         return _joined([*known.items(), *others])
     except NotJsonError:
@@ -72,17 +72,15 @@ def _members(text: bytes) -> list[tuple[bytes, bytes]]:
             cursor.expect(at, "}")
 
 
-def _plain_key(key: bytes, known: frozenset[bytes]) -> bytes:
-    if b"\\" not in key:
-        return key
-    plain = decode_name(key).encode()
-    return plain if plain in known else key
+def _plain(inside: bytes) -> bytes:
+    """Return the inside of a string with escapes only where JSON asks for them."""
+    if b"\\" not in inside:
+        return inside
+    return json.dumps(decode_name(inside), ensure_ascii=False)[1:-1].encode()
 
 
 def _plain_value(value: bytes) -> bytes:
-    if not value.startswith(b'"') or b"\\" not in value:
-        return value
-    return json.dumps(decode_name(value[1:-1]), ensure_ascii=False).encode()
+    return b'"' + _plain(value[1:-1]) + b'"' if value.startswith(b'"') else value
 
 
 def _joined(members: list[tuple[bytes, bytes]]) -> bytes:
