@@ -18,6 +18,7 @@ from overlane.timeline.filling import Output
 from overlane.timeline.index import Extras, Placement, build_index, open_index
 from overlane.timeline.lanes import Tracks
 from overlane.timeline.layers import LAYERS, NAME_COLUMNS
+from overlane.timeline.lending import Lender
 from overlane.timeline.names import Names
 from overlane.timeline.slices import LONG_NS, Slices
 from overlane.timeline.tile import NO_NAME, Tile
@@ -40,6 +41,7 @@ _TWO_THREADS_FROM = 200_000
 
 _ENDLESS = 1 << 62
 
+_lender = Lender()
 _pool = ThreadPoolExecutor(1, thread_name_prefix="overlane-tile")
 
 
@@ -144,39 +146,42 @@ class Timeline:
         room = np.cumsum(np.minimum(high - low, 3 * width + 6))
         if not len(room):
             return Output(*(values[:0] for values in output_arrays(0)))
+        out = output_arrays(int(room[-1]) + 1)
         slices = int((high - low).sum())
         middle = int(np.searchsorted(room, room[-1] // 2)) + 1
         if slices < _TWO_THREADS_FROM or middle >= len(wires):
-            out = output_arrays(int(room[-1]))
             n = filling.fill(self._slices, wires, low, high, t0, threshold, scale, _scratch(), out)
             return Output(*(values[:n] for values in out))
-        first, second = output_arrays(int(room[middle - 1])), output_arrays(int(room[-1] - room[middle - 1]))
+        halfway = int(room[middle - 1]) + 1
         other = _pool.submit(
             filling.fill, self._slices, wires[:middle], low[:middle], high[:middle], t0, threshold, scale,
-            _scratch(), first,
+            _scratch(), Output(*(values[:halfway] for values in out)),
         )  # fmt: skip
         n2 = filling.fill(
-            self._slices,
-            wires[middle:],
-            low[middle:],
-            high[middle:],
-            t0,
-            threshold,
-            scale,
-            _scratch(),
-            second,
-        )
+            self._slices, wires[middle:], low[middle:], high[middle:], t0, threshold, scale,
+            _scratch(), Output(*(values[halfway:] for values in out)),
+        )  # fmt: skip
         n1 = other.result()
-        return Output(*(np.concatenate([a[:n1], b[:n2]]) for a, b in zip(first, second, strict=True)))
+        for values in out:
+            values[n1 : n1 + n2] = values[halfway : halfway + n2]
+        return Output(*(values[: n1 + n2] for values in out))
 
     def _tile(self, items: Output, t0_ns: int, t1_ns: int, px: int) -> Tile:
-        extent = items.end - items.start
-        share = np.minimum(np.ceil(items.busy * 255.0 / np.maximum(extent, 1)), 255)
-        busy = np.maximum(share, 1).astype(np.uint8)
-        busy[extent == 0] = 255
+        extent, share, count, busy = _lender.columns(
+            len(items.start), np.int64, np.float64, np.int64, np.uint8
+        )
+        np.subtract(items.end, items.start, out=extent)
+        np.multiply(items.busy, 255.0, out=share)
+        # A slice without length is drawn at full height, like any slice that stands alone.
+        is_point = extent == 0
+        extent[is_point] = 1
+        np.ceil(np.divide(share, extent, out=share), out=share)
+        np.clip(share, 1, 255, out=share)
+        busy[...] = share
+        busy[is_point] = 255
         busy[items.category == CODES["instant"]] = 255
         is_exact = bool((items.size == 1).all())
-        count = items.size.copy()
+        count[...] = items.size
         self._apply_heights(items, busy)
         self._apply_weights(items, count)
         name = self._name_codes(items, count)
@@ -211,9 +216,11 @@ class Timeline:
             busy[some] = np.maximum.reduceat(padded, edges)[::2]
 
     def _name_codes(self, items: Output, count: Array) -> Array:
-        name = np.full(len(count), NO_NAME, np.uint32)
+        (name,) = _lender.columns(len(count), np.uint32)
+        name[...] = NO_NAME
         for table, is_named in self._named_wires.items():
-            chosen = np.flatnonzero((count == 1) & is_named[items.lane])
+            is_row = items.row < len(self._names.indices(table))  # not so in a damaged file
+            chosen = np.flatnonzero((count == 1) & is_named[items.lane] & is_row)
             if len(chosen):
                 name[chosen] = self._names.codes(table, items.row[chosen])
         return name
@@ -374,11 +381,10 @@ def _scratch() -> Array:
 
 def output_arrays(size: int) -> Output:
     """Return arrays for a query to write `size` items to, with the place to spare that it needs."""
-    places = size + 1
-    start, end, first, number, row, busy = (np.empty(places, np.int64) for _ in range(6))
-    return Output(
-        start, end, first, number, row, busy, np.empty(places, np.uint8), np.empty(places, np.uint16)
+    start, end, first, number, row, busy, lane, category = _lender.columns(
+        size + 1, *[np.int64] * 6, np.uint16, np.uint8
     )
+    return Output(start, end, first, number, row, busy, category, lane)
 
 
 def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) -> dict[str, Any]:
