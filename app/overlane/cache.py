@@ -106,7 +106,7 @@ class OpenedTrace:
             # A damaged file fails in whatever way its reader happens to, and is built anew in any case.
             with contextlib.suppress(Exception):
                 return kind.open(self.trace, rank, folder)
-        with _machine_errors(folder):
+        with _machine_errors(self._folder.parent):
             _build_folder(folder, lambda target: kind.build(self.trace, rank, target))
             return kind.open(self.trace, rank, folder)
 

@@ -153,6 +153,15 @@ def test_refusals_do_not_say_where_files_lie(client, shared_folder):
     assert str(shared_folder) not in client.get("/api/traces").text
 
 
+def test_a_file_that_went_away_is_named_without_its_folder(own_store, folder):
+    (folder / "library" / "second.overlane").unlink()
+    settle(own_store, "second")
+    answer = create_app(own_store).server.test_client().get("/api/traces/second/timeline")
+    assert answer.status_code == 422
+    assert answer.json["error"].startswith("second.overlane cannot be opened")
+    assert str(folder) not in answer.text
+
+
 def test_a_file_that_was_repaired_is_tried_again(own_store, folder):
     client = create_app(own_store).server.test_client()
     bad = folder / "library" / "bad.overlane"

@@ -377,7 +377,7 @@ def test_a_disk_that_fills_up_under_the_index_is_said(reader, source, cache, mon
 
     opened = cache.open(source)
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(MachineError, match="is full; free some space"):
+    with pytest.raises(MachineError, match=f"of the cache folder {cache.folder} is full; free some space"):
         opened.timeline(None)
     monkeypatch.undo()
     assert len(opened.timeline(None).tile(0, 500, 10)) > 0

@@ -7,7 +7,6 @@ cannot be read is remembered with its sentence and never hides the others.
 from __future__ import annotations
 
 import itertools
-import os
 import queue
 import re
 import threading
@@ -439,7 +438,7 @@ class TraceStore:
             opened.timeline(opened.trace.ranks[0]).tile(0, max(opened.trace.span_ns, 1), 64)
             facts = trace_facts(opened.trace)
         except OverlaneError as error:
-            reason = str(error).replace(f"{path.parent}{os.sep}", "")  # where it lies is nobody's business
+            reason = str(error).replace(str(path), path.name)  # where it lies is nobody's business
             self._settle(trace_id, state="failed", reason=reason)
         except MemoryError:
             self._settle(
