@@ -207,7 +207,8 @@ def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
             "cut the recording to fewer streams or threads"
         )
     placed, counts, limit = _place(layers, lanes)
-    merged = [(_merged(item, limit, lanes), item) for item in placed]
+    has_merged = counts[:, limit].any()  # rarely: a look at every row is saved
+    merged = [(_merged(item, limit, lanes) if has_merged else None, item) for item in placed]
     for runs, _ in merged:
         if runs is not None:
             counts[:, limit] -= counts[:, limit] * np.isin(np.arange(lanes), runs.lane)
