@@ -88,7 +88,9 @@ _RANGE_ARGUMENTS = {**_HOST_ARGUMENTS, "device_id": "device", "stream_id": "stre
 _SCOPES = {"thread": "t", "process": "p", "global": "g"}
 _STAMPS = ("start_ns", "end_ns", "at_ns")
 _REACH_NS = 1 << 61
-"""Readers take stamps and durations below this (73 years) and drop others."""
+"""Readers take stamps below this (73 years) and drop others."""
+_SPAN_NS = 1 << 59
+"""Readers take durations, and stamps before zero, below this (18 years)."""
 _RANK_STRIDE = 100_000_000  # beyond the process numbers of any system
 _UNKNOWN_ID = -1
 
@@ -124,22 +126,23 @@ def _shift_ns(trace: Trace) -> int:
     Raises:
         OverlaneError: They cannot.
     """
-    excess_ns = max(trace.span_ns - _REACH_NS + 1, 0)
-    if excess_ns and (excess_ns >= _REACH_NS or _longest_ns(trace) >= _REACH_NS):
-        raise OverlaneError(
-            f"the trace reaches over {trace.span_ns} ns and Chrome JSON can say stamps and durations below "
-            f"{_REACH_NS} ns only; convert it to another format"
-        )
-    return excess_ns
-
-
-def _longest_ns(trace: Trace) -> int:
-    """Return the longest duration of any table."""
-    longest = 0
-    for name in ("ops", "api_calls", "ranges", "syncs", "overheads"):
+    if trace.span_ns < _SPAN_NS:
+        return 0
+    latest_ns = longest_ns = 0
+    for name in ("ops", "api_calls", "ranges", "syncs", "overheads", "instants", "counters"):
         table = trace.table(name)
-        longest = max(longest, pc.max(pc.subtract(table["end_ns"], table["start_ns"])).as_py() or 0)
-    return longest
+        has_length = "start_ns" in table.schema.names
+        latest_ns = max(latest_ns, pc.max(table["start_ns" if has_length else "at_ns"]).as_py() or 0)
+        if has_length:
+            durations = pc.subtract(table["end_ns"], table["start_ns"])
+            longest_ns = max(longest_ns, pc.max(durations).as_py() or 0)
+    shift_ns = max(latest_ns - _REACH_NS + 1, 0)
+    if shift_ns >= _SPAN_NS or longest_ns >= _SPAN_NS:
+        raise OverlaneError(
+            f"the trace reaches over {trace.span_ns} ns, further than readers of Chrome JSON follow; "
+            "convert it to another format"
+        )
+    return shift_ns
 
 
 def _write(trace: Trace, file: IO[bytes] | Any, shift_ns: int) -> None:
