@@ -192,6 +192,12 @@ def _turn(longest: Times, since: Times, last: int, mask: int, at: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _add(sums: Times, row: int, length: int) -> None:
+    sums[0, row] += length >> _LOW_BITS
+    sums[1, row] += length & ((1 << _LOW_BITS) - 1)
+
+
+@njit(cache=True, nogil=True)
 def _engines(  # noqa: PLR0917 - the loop is one state machine; split, its state would leave the registers
     start: Times,
     end: Times,
@@ -218,8 +224,7 @@ def _engines(  # noqa: PLR0917 - the loop is one state machine; split, its state
                     op_count[e] += 1
                 continue
             op_count[e] += 1
-            work[0, e] += (finish - begin) >> _LOW_BITS
-            work[1, e] += (finish - begin) & ((1 << _LOW_BITS) - 1)
+            _add(work, e, finish - begin)
         # Ends at `begin` itself wait, so that an operation that touches its predecessor prolongs it.
         while next_end < begin:
             now, closing, rest, next_end = next_end, 0, mask, _NEVER

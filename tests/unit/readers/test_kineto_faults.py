@@ -100,8 +100,11 @@ def test_damaged_gzip_is_refused(tmp_path):
     fails(path, "cut", "gzip")
     path.write_bytes(body[:-6] + bytes([body[-6] ^ 255]) + body[-5:])
     fails(path, "damaged", "gzip")
-    path.write_bytes(body + b"not gzip at all")
-    fails(path, "behind the end of its gzip stream")
+    for rest in (b"not gzip at all", b"tail", b"\n", b"\x1fx"):
+        path.write_bytes(body + rest)
+        fails(path, "behind the end of its gzip stream")
+        path.write_bytes(body + body + rest)
+        fails(path, "behind the end of its gzip stream")
     path.write_bytes(gzip.compress(body))
     fails(path, "gzip inside gzip", "once")
     path.write_bytes(gzip.compress(b" \n"))

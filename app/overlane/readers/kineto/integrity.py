@@ -73,11 +73,7 @@ def integrity_checks(
             "negative or impossible durations; these rows are kept with no length",
             "every duration is possible", status="failed",
         ),
-        _check(
-            "oversized_ids", oversized,
-            "ids and sizes do not fit into 64 bits; their columns are empty, the attributes hold them",
-            "every id and size fits into 64 bits",
-        ),
+        _oversized(oversized),
         _check(
             "unfinished", int(np.count_nonzero(dur == MISSING)),
             "operations without an end", "every operation has an end",
@@ -97,6 +93,14 @@ def integrity_checks(
         _devices(tables["ops"], listed),
         _outliers(rows, settled),
         _steps(rows, start, end),
+    )  # fmt: skip
+
+
+def _oversized(count: int) -> IntegrityCheck:
+    return _check(
+        "oversized_ids", count,
+        "ids and sizes do not fit into 64 bits; their columns are empty, the attributes hold them",
+        "every id and size fits into 64 bits",
     )  # fmt: skip
 
 

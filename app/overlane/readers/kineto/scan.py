@@ -166,8 +166,8 @@ def _metadata(name: int, meta: int, process: int, thread: int, state: int) -> in
 def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk, see below
     """Take in the event whose `{` is at `at`; return the position behind it, or a `Status`.
 
-    Longer than the house's measure: one loop over members, so that an event is walked once; members of `args`
-    are taken by the same loop. When `args` stands before the category, it is skipped and taken at the end.
+    Longer than 50 lines: one loop over members, so that an event is walked once; members of `args` are taken
+    by the same loop. When `args` stands before the category, it is skipped and taken at the end.
     What would slow the loop is left to `spelling` (ODD): escapes in names and classifying values, members
     that stand twice where the order would matter, and the byte `HOLE` inside a string.
     """
