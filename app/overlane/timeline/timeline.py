@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlane.tables import numbers
 from overlane.timeline import filling
 from overlane.timeline.categories import CATEGORIES, CODES
 from overlane.timeline.columns import of_rank
@@ -387,6 +388,25 @@ def output_arrays(size: int) -> Output:
     return Output(start, end, first, number, row, busy, category, lane)
 
 
+def _first_view(trace: Trace, rank: int | None) -> list[int]:
+    """Return the window to show first: all, or the device's work where that is a small part of all.
+
+    Setting up a device takes a hundred milliseconds and can be most of a short recording.
+    """
+    ops = trace.table("ops")
+    whole = [0, trace.span_ns]
+    mask = of_rank(trace, rank, ops["rank"])
+    start = numbers(ops["start_ns"]) if mask is None else numbers(ops["start_ns"])[mask]
+    if not len(start):
+        return whole
+    end = numbers(ops["end_ns"], null=0)
+    low, high = int(start[0]), max(int(start[-1]), int((end if mask is None else end[mask]).max()))
+    margin = (high - low) // 50 + 1
+    if (high - low) * 2 >= trace.span_ns:
+        return whole
+    return [max(0, low - margin), min(trace.span_ns, high + margin)]
+
+
 def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) -> dict[str, Any]:
     origin = trace.header.origin_unix_ns
     first, sublanes = placement.first.tolist(), placement.sublanes.tolist()
@@ -397,6 +417,7 @@ def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) 
         "rank": rank,
         "ranks": list(trace.ranks),
         "span_ns": trace.span_ns,
+        "first_view": _first_view(trace, rank),
         "origin_unix_ns": None if origin is None else str(origin),
         "categories": list(CATEGORIES),
         "groups": [vars(group) for group in tracks.groups],

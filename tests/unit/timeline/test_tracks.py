@@ -53,6 +53,23 @@ def test_a_device_with_its_engines_and_streams():
     ]
 
 
+def test_the_device_s_work_is_shown_first_where_the_host_s_would_hide_it():
+    call = {"api": "driver", "name": "cuDevicePrimaryCtxRetain", "start_ns": 0, "end_ns": 9_000}
+    late = [
+        {**OP, "rank": 0, "start_ns": 9_400, "end_ns": 9_900},
+        {**OP, "rank": 0, "start_ns": 9_600, "end_ns": None},
+    ]
+    first = open_timeline(make_trace(ops=late, api_calls=[{**call, "rank": 0}]), 0).meta()["first_view"]
+    assert first == [9_400 - 11, 9_900]
+
+    early = [{**OP, "rank": 0, "start_ns": 4_000, "end_ns": 8_600}]
+    assert open_timeline(make_trace(ops=early, api_calls=[{**call, "rank": 0}]), 0).meta()["first_view"] == [
+        0,
+        9_000,
+    ]
+    assert open_timeline(make_trace(api_calls=[call]), None).meta()["first_view"] == [0, 9_000]
+
+
 def test_collectives_keep_their_category_on_streams_only():
     trace = make_trace(
         ops=[
