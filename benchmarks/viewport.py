@@ -162,7 +162,7 @@ def measure_index(slices: int, *, bursty: bool = False) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="overlane-bench-") as name:
         folder = Path(name)
         began = time.perf_counter()
-        trace, placement = _bare_timeline(span, LANES, Layer(lane, start, end, category), folder)
+        trace, placement = _bare_timeline(span, LANES, Layer("slices", lane, start, end, category), folder)
         build_s = time.perf_counter() - began
         del lane, start, end, category
         gc.collect()

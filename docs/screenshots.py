@@ -36,7 +36,8 @@ PICTURES: tuple[tuple[str, tuple[str, ...], str, tuple[str, int] | None], ...] =
     ),
     ("timeline-synthetic", ("light", "dark"), "/timeline?trace=synthetic-barriers", None),
     ("timeline-side-by-side", ("light",), "/timeline?trace=ddp-even-rank0&with=ddp-straggler-rank0", None),
-    ("overlap", ("light", "dark"), "/overlap?trace=synthetic-barriers", None),
+    ("overlap", ("light", "dark"), f"/overlap?trace={TRAINING}", None),
+    ("overlap-synthetic", ("light", "dark"), "/overlap?trace=synthetic-barriers", None),
     ("library", ("light", "dark"), "/", None),
 )
 

@@ -1,18 +1,38 @@
 """The reference pages are what the contracts say, and nothing in the contracts is without words."""
 
 import argparse
+import doctest
 import importlib.util
+import pkgutil
+import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
-from overlane.cli import build_parser
+import overlane
+import overlane_collect
+from overlane.cli import build_parser, main
 from overlane.commands import CommandRegistry
 from overlane.readers.registry import READERS
 from overlane.writers import WRITERS
 from overlane_collect.schema import TABLES
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+MODULES = sorted(
+    module.name
+    for package in (overlane, overlane_collect)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not module.name.endswith("__main__")  # importing it runs the program
+)
+GUIDES = [ROOT / "README.md", DOCS / "how-to.md", DOCS / "tutorial.md"]
+LINKING = [
+    *GUIDES, DOCS / "design.md", *sorted((DOCS / "reference").glob("*.md")), ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", ROOT / "sample_traces" / "README.md",
+]  # fmt: skip
+SERVERS = {"demo", "serve"}  # these do not return; their lines are parsed only
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +91,80 @@ def test_every_command_reader_and_writer_is_on_the_page(generate):
     for item in [*READERS, *WRITERS]:
         assert is_sentence(item.description), item.name
         assert item.description.replace("|", "\\|") in page
+
+
+@pytest.mark.parametrize("name", ["overlane", "overlane_collect", *MODULES])
+def test_examples_in_docstrings(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    failed, _ = doctest.testmod(module)
+    assert failed == 0  # doctest has printed which
+    assert not list(tmp_path.iterdir())
+
+
+def blocks(path, language):
+    """The code blocks of a document in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", path.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def overlane_lines(path):
+    """The arguments of every `overlane` command in the shell blocks of a document, in its order."""
+    for block in blocks(path, "sh"):
+        for command in re.split(r"\n|&&", block):
+            words = shlex.split(command, comments=True)
+            if words and words[0] in {"overlane", ".venv/bin/overlane"}:
+                yield words[1:]
+
+
+@pytest.fixture
+def reader_folder(tmp_path, monkeypatch, samples):
+    """The folder of someone who follows a document: a trace of their own in it, and nothing else."""
+    shutil.copy(samples["torch_train_pinned.json.gz"], tmp_path / "trace.json.gz")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_python_in_documents_runs(path, reader_folder):
+    for block in blocks(path, "python"):
+        code = compile(block, path.name, "exec")
+        if "torch" not in code.co_names and not any(name.startswith("torch.") for name in code.co_names):
+            exec(code, {"__name__": "__main__"})  # the rest needs a GPU and the reader's own model
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
+def test_commands_in_documents_run(path, reader_folder, capsys):
+    for arguments in overlane_lines(path):
+        if arguments[0] in SERVERS:
+            build_parser().parse_args(arguments)
+        else:
+            assert main(arguments) == 0, (arguments, capsys.readouterr().err)
+
+
+def test_the_documents_have_examples():
+    """What the two tests above find, so that a change of style cannot leave them with nothing."""
+    assert sum(len(blocks(path, "python")) for path in GUIDES) >= 3
+    found = [arguments[0] for path in GUIDES for arguments in overlane_lines(path)]
+    assert {"demo", "serve", "info", "report", "convert"} <= set(found)
+
+
+def missing_targets(path):
+    """The relative links and pictures of a document that lead to no file."""
+    text = path.read_text("utf-8")
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r"(?:src|srcset|href)=\"([^\"]+)\"", text)
+    files = [target.partition("#")[0] for target in targets if not re.match(r"[a-z]+:", target)]
+    return sorted({file for file in files if file and not (path.parent / file).exists()})
+
+
+@pytest.mark.parametrize("path", LINKING, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_and_pictures_lead_somewhere(path):
+    assert missing_targets(path) == []
+
+
+def test_a_link_that_leads_nowhere_is_noticed(tmp_path):
+    document = tmp_path / "page.md"
+    document.write_text(
+        "[here](page.md#part) [away](https://example.org/x.md) [gone](no.md#a) ![gone](no.png)\n"
+        '<img src="lost.png">'
+    )
+    assert missing_targets(document) == ["lost.png", "no.md", "no.png"]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from overlane.folders import place_compiled_code
+
 if TYPE_CHECKING:
     from overlane.errors import OverlaneError
     from overlane.readers import open_trace
@@ -21,6 +23,8 @@ try:
     __version__ = version("overlane")
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
+
+place_compiled_code()
 
 _HOMES = {"OverlaneError": "overlane.errors", "Trace": "overlane.trace", "open_trace": "overlane.readers"}
 

@@ -2,14 +2,20 @@
 
 One entry is one folder, named by the identity of the source (path, size, modification time in ns) and the
 versions of schema and index. It is built under a temporary name and renamed when complete; its marker lists
-every file with its size, and an entry that does not match its marker is built anew. Locks are advisory file
-locks (`flock`), so a process that dies leaves none: `ENTRY.build` is held while something is built,
-`ENTRY.use` is shared by all that have the entry open, and only an entry whose `ENTRY.use` nobody holds is
-evicted.
+every file with its size and a checksum, and an entry that does not match its marker is built anew. Locks are
+advisory file locks (`flock`), so a process that dies leaves none: `ENTRY.build` is held while something is
+built, `ENTRY.use` is shared by all that have the entry open, and only an entry whose `ENTRY.use` nobody holds
+is evicted.
 
 A cache folder that cannot be written is replaced by a temporary folder for this process, and the opened
 trace says so in `warnings`: showing the trace matters more than keeping its index. A full disk is an error,
 since nothing can be shown then.
+
+The checksum sees every change of a file of up to 4 MiB, and of a larger one every change in its first MiB
+(where headers and names stand), its last 64 KiB and 64 pages spread evenly between: a file cut, overwritten,
+zeroed or mixed up is noticed, a single wrong bit in the middle of a large column may not be and is then shown
+as it is. Reading all would take a second per gigabyte at every start. What is not noticed here cannot make
+the compiled code of the timeline read or write out of bounds (`overlane.timeline.storing`).
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ import tempfile
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +39,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from overlane.errors import MachineError, TraceUnreadableError
+from overlane.folders import cache_folder
 from overlane.tables import null_array
 from overlane.trace import Trace
 from overlane_collect.model import Header
@@ -46,19 +54,13 @@ DEFAULT_LIMIT_BYTES = 20_000_000_000
 """Most bytes that all entries together keep. Entries in use are never evicted, so they can exceed it."""
 
 _MARKER = "entry.json"
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 _ABANDONED_AFTER_S = 86_400  # no build takes a day, so such a folder was left by a process that died
+_FULLY_CHECKED_BYTES = 4 << 20
+_HEAD_BYTES, _TAIL_BYTES = 1 << 20, 1 << 16
+_PAGES, _PAGE_BYTES = 64, 4096
 _Progress = Callable[[float], None]
 _T = TypeVar("_T")
-
-
-def cache_folder() -> Path:
-    """Return the folder to keep entries in: `OVERLANE_CACHE_DIR`, else `overlane` in the XDG cache folder."""
-    named = os.environ.get("OVERLANE_CACHE_DIR")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "overlane"
 
 
 class OpenedTrace:
@@ -101,9 +103,10 @@ class OpenedTrace:
 
     def _open_timeline(self, kind: type[Timeline], rank: int | None, folder: Path) -> Timeline:
         if _is_whole(folder):
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            # A damaged file fails in whatever way its reader happens to, and is built anew in any case.
+            with contextlib.suppress(Exception):
                 return kind.open(self.trace, rank, folder)
-        with _machine_errors(folder):
+        with _machine_errors(self._folder.parent):
             _build_folder(folder, lambda target: kind.build(self.trace, rank, target))
             return kind.open(self.trace, rank, folder)
 
@@ -313,7 +316,7 @@ def _load(folder: Path) -> Trace | None:
         # Both would read every row of the time and rank columns.
         trace.span_ns = int(facts["span_ns"])
         trace.ranks = tuple(facts["ranks"])
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+    except Exception:  # noqa: BLE001 - a damaged file fails in whatever way its reader happens to
         return None
     return trace
 
@@ -336,7 +339,7 @@ def _build_folder(folder: Path, build: Callable[[Path], dict[str, Any] | None]) 
     target = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".new", dir=folder.parent))
     try:
         facts = build(target) or {}
-        files = {path.name: path.stat().st_size for path in sorted(target.iterdir())}
+        files = {path.name: _fingerprint(path) for path in sorted(target.iterdir())}
         _write_whole(
             target / _MARKER, json.dumps({"files": files, "facts": facts, "built_unix_ns": time.time_ns()})
         )
@@ -347,12 +350,27 @@ def _build_folder(folder: Path, build: Callable[[Path], dict[str, Any] | None]) 
 
 
 def _is_whole(folder: Path) -> bool:
-    """Tell whether every file that the marker lists is there with its size."""
+    """Tell whether every file that the marker lists is there with its size and checksum."""
     try:
         files = json.loads((folder / _MARKER).read_text(encoding="utf-8"))["files"]
-        return all((folder / name).stat().st_size == size for name, size in files.items())
+        sizes_fit = all((folder / name).stat().st_size == size for name, (size, _) in files.items())
+        return sizes_fit and all(_fingerprint(folder / name) == known for name, known in files.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
+
+
+def _fingerprint(path: Path) -> list[int]:
+    """Return a file's size and the CRC-32 of what is looked at of it; the module says what that is."""
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size <= _FULLY_CHECKED_BYTES:
+            return [size, zlib.crc32(file.read())]
+        inner = size - _HEAD_BYTES - _TAIL_BYTES - _PAGE_BYTES
+        pages = ((_HEAD_BYTES + at * inner // (_PAGES - 1), _PAGE_BYTES) for at in range(_PAGES))
+        checksum = 0
+        for at, length in ((0, _HEAD_BYTES), *pages, (size - _TAIL_BYTES, _TAIL_BYTES)):
+            checksum = zlib.crc32(os.pread(file.fileno(), length, at), checksum)
+        return [size, checksum]
 
 
 def _size(folder: Path) -> int:
@@ -406,7 +424,8 @@ def _machine_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        # NumPy's short writes carry no number, only words like "119594 requested and 22512 written".
+        if error.errno in {errno.ENOSPC, errno.EDQUOT} or (error.errno is None and "written" in str(error)):
             raise _full_disk(folder) from error
         raise MachineError(
             f"the cache entry in {folder} cannot be written ({error}); "

@@ -14,9 +14,11 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import NoReturn
 
 from overlane import __version__
 from overlane.commands import CommandRegistry
+from overlane.commands.output import printable
 from overlane.errors import MachineError, OverlaneError
 
 __all__ = ["build_parser", "main"]
@@ -44,15 +46,20 @@ _MACHINE_ERRNOS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong with a command line without handing its control characters to the terminal."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def build_parser(registry: CommandRegistry | None = None) -> argparse.ArgumentParser:
     """Return the parser of the whole command line, with one subparser per command.
 
     Args:
         registry: Commands to offer; by default all.
     """
-    parser = argparse.ArgumentParser(
-        prog="overlane", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False
-    )
+    parser = _Parser(prog="overlane", description=_DESCRIPTION, epilog=_EPILOG, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"overlane {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for command in registry or CommandRegistry():
@@ -105,9 +112,11 @@ def _report(error: Exception) -> int:
             MachineError.exit_code,
         )
     if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+        from overlane_collect.writer import advice_for  # noqa: PLC0415 - help must answer at once
+
         place = f" at {error.filename}" if error.filename else ""
         return _say(
-            f"the machine refused{place}: {error.strerror}; free some space or choose another place",
+            f"the machine refused{place}: {error.strerror}; {advice_for(error)}",
             EXIT_FAULT,
         )
     return _say(
@@ -125,7 +134,7 @@ def _tolerate_narrow_output() -> None:
 
 
 def _say(sentence: str, code: int) -> int:
-    sys.stderr.write(f"overlane: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"overlane: {printable(' '.join(sentence.split()))}\n")
     return code
 
 

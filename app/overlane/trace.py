@@ -19,9 +19,24 @@ if TYPE_CHECKING:
 
     from overlane_collect.model import Header
 
-__all__ = ["Trace"]
+__all__ = ["Trace", "around_holes"]
 
 _HOLE = re.compile(r'"(?:[^"\\]|\\.)*"|#')
+
+
+def around_holes(template: str) -> list[str]:
+    """Split the template of attributes at the `#` signs that stand for integers, those outside of strings.
+
+    Example:
+        >>> around_holes('{"a": #, "b": "#1"}')
+        ['{"a": ', ', "b": "#1"}']
+    """
+    parts, at = [], 0
+    for match in _HOLE.finditer(template):
+        if match.group() == "#":
+            parts.append(template[at : match.start()])
+            at = match.end()
+    return [*parts, template[at:]]
 
 
 class Trace:
@@ -133,12 +148,11 @@ class Trace:
         at = low + int(np.searchsorted(rows[low:high], row_id))
         if at >= high or rows[at] != row_id:
             return {}
-        numbers = iter(stored["integers"][at].as_py())
-        text = _HOLE.sub(
-            lambda m: str(next(numbers)) if m.group() == "#" else m.group(), stored["template"][at].as_py()
-        )
-        values = json.loads(text)
-        return values if isinstance(values, dict) else {"value": values}
+        # Validation has counted the integers and seen that the whole is an object.
+        first, *rest = around_holes(stored["template"][at].as_py())
+        integers = stored["integers"][at].as_py()
+        text = first + "".join(f"{value}{part}" for value, part in zip(integers, rest, strict=True))
+        return dict(json.loads(text))
 
     @cached_property
     def _attribute_keys(self) -> tuple[dict[str, tuple[int, int]], np.ndarray[Any, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +13,7 @@ import pyarrow.compute as pc
 
 from overlane.errors import TraceInvalidError
 from overlane.tables import empty_table, numbers
-from overlane.trace import Trace
+from overlane.trace import Trace, around_holes
 from overlane_collect.model import Header
 from overlane_collect.schema import TABLES, TableSpec, arrow_schema
 
@@ -23,7 +25,7 @@ def validate(name: str, header: Header, tables: Mapping[str, pa.Table]) -> Trace
 
     Checked: tables and columns of the contract and no others, dtypes, null rules, enumerations,
     `end_ns >= start_ns`, no negative time, canonical order, row references (`partition_id`, `op_id`) within
-    their tables.
+    their tables, attributes that name a row and make a JSON object.
 
     Args:
         name: Name to show for the trace.
@@ -48,7 +50,8 @@ def validate(name: str, header: Header, tables: Mapping[str, pa.Table]) -> Trace
         ("blocks", "op_id", "ops"),
         ("collectives", "op_id", "ops"),
     ):
-        _check_reference(table_name, checked[table_name][column], checked[target].num_rows)
+        _check_reference(table_name, checked[table_name], column, checked[target])
+    _check_attributes(checked)
     return Trace(name, header, checked)
 
 
@@ -124,11 +127,106 @@ def _check_order(spec: TableSpec, table: pa.Table) -> None:
         )
 
 
-def _check_reference(table: str, column: pa.ChunkedArray, rows: int) -> None:
-    if column.null_count == len(column):
+def _check_reference(name: str, table: pa.Table, column: str, target: pa.Table) -> None:
+    values = table[column]
+    if values.null_count == len(values):
         return
-    ends = pc.min_max(column).as_py()
-    if ends["min"] < 0 or ends["max"] >= rows:
-        raise TraceInvalidError(
-            f"table {table}: a row id of column {ends} lies outside its table of {rows} rows"
-        )
+    ends = pc.min_max(values).as_py()
+    for value in (ends["min"], ends["max"]):
+        if not 0 <= value < target.num_rows:
+            row = _first(numbers(values, null=-1 if value >= 0 else 0) == value)
+            raise TraceInvalidError(
+                f"table {name}: column {column} holds {value} in row {row}, which lies outside its table of "
+                f"{target.num_rows} rows"
+            )
+
+
+def _check_attributes(tables: Mapping[str, pa.Table]) -> None:
+    """Check what `Trace.attributes` and the writers rely on: rows that exist, each once, and JSON objects.
+
+    The templates are looked at once each; per row only numbers are compared.
+    """
+    holes: dict[str, int] = {}
+    first, last = 0, ("", -1)
+    for batch in tables["attributes"].to_batches():
+        if not batch.num_rows:
+            continue
+        last = _check_owners(batch, tables, first, last)
+        template, integers = batch.column("template"), batch.column("integers")
+        codes, words = _codes(template)
+        for code in np.flatnonzero(np.bincount(codes, minlength=len(words))).tolist():
+            if words[code] not in holes:
+                holes[words[code]] = _hole_count(words[code])
+        if integers.flatten().null_count:
+            raise TraceInvalidError("table attributes: column integers holds null; an integer is never null")
+        wanted = np.array([holes.get(word, 0) for word in words], np.int64)[codes]
+        if (wanted < 0).any():
+            raise TraceInvalidError(
+                "table attributes: column template is no JSON object with # for integers in row "
+                f"{first + _first(wanted < 0)}"
+            )
+        given = np.diff(np.frombuffer(integers.buffers()[1], np.int32)[integers.offset :][: len(codes) + 1])
+        if (given != wanted).any():
+            row = _first(given != wanted)
+            raise TraceInvalidError(
+                f"table attributes: row {first + row} has {given[row]} integers and its template has "
+                f"{wanted[row]} places for them"
+            )
+        first += batch.num_rows
+
+
+def _check_owners(
+    batch: pa.RecordBatch, tables: Mapping[str, pa.Table], first: int, last: tuple[str, int]
+) -> tuple[str, int]:
+    """Check the rows that attributes belong to, in canonical order; return the last one.
+
+    Args:
+        batch: Rows of `attributes`.
+        tables: All tables.
+        first: Position of the batch's first row.
+        last: Table and row id before it.
+    """
+    codes, words = _codes(batch.column("table"))
+    rows = numbers(batch.column("row_id"))
+    cuts = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    for low, high in itertools.pairwise(cuts):
+        name = words[codes[low]]
+        if name not in tables:
+            raise TraceInvalidError(
+                f"table attributes: column table holds {name!r} in row {first + low}; "
+                f"known: {', '.join(tables)}"
+            )
+        part = rows[low:high]
+        outside = (part < 0) | (part >= tables[name].num_rows)
+        if outside.any():
+            row = _first(outside)
+            raise TraceInvalidError(
+                f"table attributes: column row_id holds {part[row]} in row {first + low + row}, which lies "
+                f"outside {name} of {tables[name].num_rows} rows"
+            )
+        falls = np.diff(part) <= 0
+        if (name, int(part[0])) <= last or falls.any():
+            row = low + (_first(falls) + 1 if falls.any() else 0)
+            raise TraceInvalidError(
+                f"table attributes: row {first + row} is not in canonical order (table, row_id), each once"
+            )
+        last = name, int(part[-1])
+    return last
+
+
+def _codes(column: pa.DictionaryArray) -> tuple[np.ndarray[Any, Any], list[Any]]:
+    """Return the codes of a column without nulls, and its words."""
+    return numbers(column.indices), column.dictionary.to_pylist()
+
+
+def _hole_count(template: str) -> int:
+    """Return how many integers a template wants, -1 when it makes no JSON object."""
+    try:
+        # A word that stands for a whole value and joins with nothing beside it.
+        if not isinstance(json.loads(template.replace("#", "null")), dict):
+            return -1
+    except (ValueError, RecursionError):
+        return -1
+    if "\\" in template:
+        return len(around_holes(template)) - 1
+    return sum(part.count("#") for part in template.split('"')[::2])  # the odd parts are strings

@@ -130,6 +130,8 @@ def decode_table(name: str, data: bytes, *, rows: int) -> pa.Table:
         columns = [
             _contract_column(column, schema.field(column.name).type, stored, nulls) for column in spec.columns
         ]
+        for column in columns:
+            _check_text(column)
         unknown = sorted(set(stored.schema.names) - set(schema.names))
         if unknown:
             raise TraceFileError(f"table {name} has unknown columns {unknown}")
@@ -253,6 +255,19 @@ def _contract_column(spec: ColumnSpec, dtype: pa.DataType, stored: pa.Table, nul
     if spec.dtype == "list<int32>" and pa.types.is_dictionary(values.type):
         return _from_text(values, dtype)
     return values if values.type == dtype else values.cast(dtype)
+
+
+def _check_text(column: Any) -> None:
+    """Refuse words that are no UTF-8, which Arrow would hand out only when somebody asks for one.
+
+    Raises:
+        ValueError: There is one.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    if pa.types.is_dictionary(column.type):
+        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+            chunk.dictionary.validate(full=True)
 
 
 class _NullColumns:

@@ -6,10 +6,13 @@ Plain frozen dataclasses without pandas or Arrow, so that they can be made insid
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 __all__ = ["Capability", "ClockDomain", "Header", "IntegrityCheck"]
+
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True)
@@ -107,12 +110,83 @@ class Header:
         """Return the header that `to_json` gave.
 
         Raises:
-            TypeError: A field is missing or not known to this version.
+            TypeError: A field is missing, of another type, or not known to this version.
         """
+        if not isinstance(values, dict):
+            raise TypeError("it is no object")
         fields = dict(values)
+        for name, part in (("integrity", IntegrityCheck), ("clocks", ClockDomain)):
+            items = fields.get(name, ())
+            if not isinstance(items, list | tuple):
+                raise TypeError(f"{name} is no list")
+            fields[name] = tuple(_made(part, item, f"{name}: ") for item in items)
+        capabilities = fields.get("capabilities", {})
+        if not isinstance(capabilities, dict):
+            raise TypeError("capabilities is no object")
         fields["capabilities"] = {
-            name: Capability(**item) for name, item in fields.get("capabilities", {}).items()
+            name: _made(Capability, item, f"capability {name}: ") for name, item in capabilities.items()
         }
-        fields["integrity"] = tuple(IntegrityCheck(**item) for item in fields.get("integrity", ()))
-        fields["clocks"] = tuple(ClockDomain(**item) for item in fields.get("clocks", ()))
-        return cls(**fields)
+        return _made(cls, fields, "")
+
+
+def _made(part: type[_Made], values: Any, place: str) -> _Made:
+    """Return one dataclass of this module, made of JSON values.
+
+    Raises:
+        TypeError: A field is missing, of another type, or not known; the message starts with `place`.
+    """
+    if not isinstance(values, dict):
+        raise TypeError(f"{place}it is no object")
+    known = {item.name: item for item in dataclasses.fields(part)}  # type: ignore[arg-type]
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise TypeError(f"{place}no field is called {unknown[0]!r}")
+    for name, item in known.items():
+        if name not in values:
+            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING:
+                raise TypeError(f"{place}{name} is missing")
+            continue
+        fits, words = _FORMS[str(item.type)]
+        if not fits(values[name]):
+            raise TypeError(f"{place}{name} is not {words}")
+    return part(**values)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_any(value: Any) -> bool:
+    """Accept what was checked before."""
+    del value
+    return True
+
+
+# By the fields' annotations, so that none can be declared as one type and checked as another.
+_FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "str": (_is_text, "text"),
+    "str | None": (lambda value: value is None or _is_text(value), "text or null"),
+    "bool": (lambda value: isinstance(value, bool), "true or false"),
+    "int": (_is_whole, "a whole number of 64 bits"),
+    "int | None": (lambda value: value is None or _is_whole(value), "a whole number of 64 bits or null"),
+    "dict[str, Any]": (_is_object, "an object"),
+    "dict[str, int]": (
+        lambda value: _is_object(value) and all(map(_is_whole, value.values())),
+        "an object of whole numbers",
+    ),
+    "Literal['ok', 'warning', 'failed']": (
+        lambda value: _is_text(value) and value in {"ok", "warning", "failed"},
+        "one of ok, warning, failed",
+    ),
+    "dict[str, Capability]": (_is_any, ""),
+    "tuple[IntegrityCheck, ...]": (_is_any, ""),
+    "tuple[ClockDomain, ...]": (_is_any, ""),
+}

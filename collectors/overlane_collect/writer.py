@@ -31,7 +31,7 @@ from overlane_collect.schema import SCHEMA_VERSION, TABLES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["META_NAME", "is_trace_head", "read_members", "replacing", "write_trace"]
+__all__ = ["META_NAME", "advice_for", "is_trace_head", "read_members", "replacing", "write_trace"]
 
 META_NAME = "meta.json"
 """First member of every file, so that the format shows in its first bytes."""
@@ -66,8 +66,12 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         OSError: The disk is full or not writable, or `path` is no file.
 
     Example:
-        >>> with replacing(Path("/tmp/example.txt")) as file:
-        ...     _ = file.write(b"whole")
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with replacing(Path(folder, "example.txt")) as file:
+        ...         _ = file.write(b"whole")
+        ...     Path(folder, "example.txt").read_bytes()
+        b'whole'
     """
     if path.exists() and not path.is_file():
         raise FileExistsError(errno.EEXIST, "it is a folder, device or pipe", str(path))
@@ -98,7 +102,9 @@ def write_trace(path: str | os.PathLike[str], header: Header, tables: Mapping[st
             under `path`.
 
     Example:
-        >>> write_trace("/tmp/empty.overlane", Header("overlane"), {})
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_trace(Path(folder, "empty.overlane"), Header("overlane"), {})
     """
     path = Path(path)
     unknown = sorted(set(tables) - set(TABLES))
@@ -122,7 +128,8 @@ def write_trace(path: str | os.PathLike[str], header: Header, tables: Mapping[st
         },
     }
     try:
-        encoded = json.dumps(meta, ensure_ascii=False, allow_nan=False).encode()
+        # Half a surrogate pair, which JSON may say and UTF-8 may not, stays escaped.
+        encoded = json.dumps(meta, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace")
     except (TypeError, ValueError) as error:
         raise TraceFileError(
             f"{path.name} cannot be written: its header is not plain JSON ({error})"
@@ -132,8 +139,7 @@ def write_trace(path: str | os.PathLike[str], header: Header, tables: Mapping[st
             _write_archive(file, encoded, {name: data for name, (data, _) in members.items()})
     except OSError as error:
         raise TraceFileError(
-            f"{path} could not be written: {error.strerror or error}; "
-            "free some space or choose another place",
+            f"{path} could not be written: {error.strerror or error}; {advice_for(error)}"
         ) from error
 
 
@@ -168,6 +174,21 @@ def read_members(path: str | os.PathLike[str]) -> tuple[Header, dict[str, pa.Tab
         raise TraceFileError(
             f"{path.name} has a header that this version does not know ({error}); {_COPY_AGAIN}"
         ) from error
+
+
+def advice_for(error: OSError) -> str:
+    """Return what to do about a file or folder that could not be written, by the cause."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        return "free some space or choose another place"
+    if error.errno in {errno.EACCES, errno.EPERM}:
+        return "change the permissions of its folder or choose another place"
+    if error.errno == errno.ENOENT:
+        return "make its folder first or choose another place"
+    if error.errno == errno.ENAMETOOLONG:
+        return "choose a shorter name"
+    if error.errno in {errno.ENOMEM, errno.EMFILE, errno.ENFILE}:
+        return "close other programs and try again"
+    return "choose another place"
 
 
 def is_trace_head(head: bytes) -> bool:
@@ -225,9 +246,11 @@ def _open_archive(file: IO[bytes], name: str) -> tuple[dict[str, Any], list[_Spa
     size = os.fstat(descriptor).st_size
     head = _read_exactly(descriptor, 0, min(size, _FIRST_BYTES))
     if not is_trace_head(head):
-        raise TraceFileError(
-            f"{name} is not an .overlane file: it starts with {head[:4]!r}; give a trace file"
-        )
+        if head.startswith(_LOCAL_SIGNATURE):
+            found = f"it is a ZIP archive whose first member is not {META_NAME}"
+        else:
+            found = f"it starts with {head[:4]!r}" if head else "it is empty"
+        raise TraceFileError(f"{name} is not an .overlane file: {found}; give a trace file")
     version: object = None
     try:
         meta = _read_meta(descriptor, head, size)
@@ -236,7 +259,12 @@ def _open_archive(file: IO[bytes], name: str) -> tuple[dict[str, Any], list[_Spa
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         other = f"it says version {version!r}, " if version not in (None, SCHEMA_VERSION) else ""
         raise TraceFileError(f"{name} is cut or damaged ({other}{error}); {_COPY_AGAIN}") from error
-    if meta["format"] != FORMAT or version != SCHEMA_VERSION:
+    if meta["format"] != FORMAT:
+        raise TraceFileError(
+            f"{name} is not an .overlane file: it says that its format is {meta['format']!r}; "
+            "open it with the program that wrote it"
+        )
+    if type(version) is not int or version != SCHEMA_VERSION:  # true and 1.0 are equal to 1 and are not it
         raise TraceFileError(
             f"{name} is of version {version!r} and this Overlane reads version {SCHEMA_VERSION}; "
             "open it with the Overlane that wrote it, or update this one (pip install --upgrade overlane)",
@@ -248,14 +276,27 @@ def _read_meta(descriptor: int, head: bytes, size: int) -> dict[str, Any]:
     length = _LOCAL_HEADER.unpack_from(head)[8]
     if length > min(_MAX_META_BYTES, size):
         raise ValueError(f"{META_NAME} would be {length} bytes")
-    meta = json.loads(_read_exactly(descriptor, _FIRST_BYTES, length))
+    meta = json.loads(_read_exactly(descriptor, _FIRST_BYTES, length), parse_constant=_no_number)
     meta["format"], meta["version"], meta["header"], meta["tables"].items()
     return {**meta, "bytes": length}
 
 
+def _no_number(word: str) -> None:
+    """Refuse what Python's reader takes and JSON does not know."""
+    raise ValueError(f"{META_NAME} holds {word}")
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"{META_NAME} holds {value!r} where a whole number belongs")
+    return value
+
+
 def _sealed_spans(descriptor: int, meta: dict[str, Any], size: int) -> list[_Span]:
     """Return where the tables lie, once all bytes around them are proven to be as written."""
-    entries = {str(t): (int(e["bytes"]), int(e["rows"]), str(e["sha256"])) for t, e in meta["tables"].items()}
+    entries = {
+        t: (_whole(e["bytes"]), _whole(e["rows"]), str(e["sha256"])) for t, e in meta["tables"].items()
+    }
     lengths = {table: entry[0] for table, entry in entries.items()}
     offsets = _payload_offsets(descriptor, meta["bytes"], lengths)
     digest = _frame_digest(descriptor, [(offsets[table], lengths[table]) for table in lengths], size)

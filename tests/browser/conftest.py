@@ -59,6 +59,7 @@ def traces(tmp_path_factory):
     known_traces.write_hostile(folder / known_traces.HOSTILE_FILE)
     known_traces.write_without_gpu_work(folder / "no-gpu.json")
     known_traces.write_broken(folder / "broken.json")
+    known_traces.write_twins(folder)
     shutil.copy(SAMPLE, folder / "h200.json.gz")
     return folder
 

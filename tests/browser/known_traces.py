@@ -25,6 +25,8 @@ from overlane.tables import table_from_columns
 from overlane_collect.model import Header
 from overlane_collect.writer import write_trace
 
+TWINS = ("first/run.json", "other/run.json", "twin.json", "twin.trace.json")
+
 US = 1_000
 MS = 1_000_000
 SPAN_NS = 4_000 * MS
@@ -164,6 +166,14 @@ def write_without_gpu_work(path: Path) -> None:
         for i in range(20)
     ]
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+
+
+def write_twins(folder: Path) -> None:
+    """Write traces that share a stem, and two of one name in two folders."""
+    for name in TWINS:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        write_without_gpu_work(path)
 
 
 def write_broken(path: Path) -> None:

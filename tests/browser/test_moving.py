@@ -2,16 +2,65 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from browser.known_traces import MS, SPAN_NS
+from browser.known_traces import ATTENTION, D2H, GEMM_LATE, GEMM_LONG, H2D, MS, SPAN_NS
+from browser.pixels import is_category
+from overlane.readers import open_trace
 
 
-def test_first_paint_shows_the_whole_trace(dashboard):
+def test_first_paint_shows_the_whole_trace(dashboard, traces):
     timeline = dashboard.open_timeline("known")
     assert timeline.view == pytest.approx((0, SPAN_NS), abs=1)
     assert int(timeline.attribute("rects")) > 5
     assert {timeline.lane_of_stream(n) for n in (7, 13, 20)} <= set(timeline.lanes)
+    # Where the tables put the middle of a slice, its colour is seen on the page.
+    picture, box = np.asarray(timeline.screenshot()), timeline.plot_box
+    ops = open_trace(traces / "known.overlane").table("ops").to_pylist()
+    for row in (GEMM_LONG, H2D, ATTENTION, GEMM_LATE, D2H):
+        op = ops[row]
+        lane = timeline.lanes[timeline.lane_of_stream(op["stream_id"])]
+        x = box["x"] + (op["start_ns"] + op["end_ns"]) / 2 / SPAN_NS * box["width"]
+        column = picture[round(box["y"] + lane.y) : round(box["y"] + lane.y + lane.h), round(x)]
+        # Words may cover the middle, never the edges.
+        assert is_category(column, op["engine"]).sum() >= lane.h / 3, op["name"]
+
+
+def test_order_of_lanes_from_the_pixels_alone(dashboard, traces):
+    # Nothing here asks the page where a lane lies: a column of the screenshot is scanned from top to bottom.
+    timeline = dashboard.open_timeline("known")
+    picture = np.asarray(timeline.screenshot())
+    ops = open_trace(traces / "known.overlane").table("ops").to_pylist()
+    streams = sorted({op["stream_id"] for op in ops})
+    places = ((450, {7: "compute", 13: "copy_h2d"}), (3_700, {7: "compute", 20: "copy_d2h"}))
+    for at_ms, expected in places:
+        open_then = [op for op in ops if op["start_ns"] <= at_ms * MS < op["end_ns"]]
+        assert {op["stream_id"]: op["engine"] for op in open_then} == expected
+        wanted = [expected[stream] for stream in streams if stream in expected]
+        x = round(timeline.plot_box["x"] + at_ms / 4_000 * timeline.plot_box["width"])
+        runs = colour_runs(picture[150:, x], ["compute", "copy_h2d", "copy_d2h"])
+        # First the lane of all work, then each engine's, then the streams, which have the same order here.
+        assert runs == ["compute", *wanted, *wanted]
+
+
+def colour_runs(column, categories):
+    """Return the categories whose colours stand in a column of pixels, each stretch once, from the top."""
+    found, shown = [], np.full(len(column), -1)
+    for number, name in enumerate(categories):
+        shown[is_category(column, name)] = number
+    starts = np.flatnonzero(np.diff(shown, prepend=-1))
+    ends = np.append(starts[1:], len(shown))
+    for start, end in zip(starts, ends, strict=True):
+        # Thin stretches are edges of letters and of round corners.
+        if shown[start] >= 0 and end - start >= 4:
+            name = categories[shown[start]]
+            is_same = found and found[-1][0] == name and start - found[-1][1] < 12  # a word lies between
+            if is_same:
+                found[-1] = (name, end)
+            else:
+                found.append((name, end))
+    return [name for name, _ in found]
 
 
 def test_wheel_zooms_at_the_cursor(dashboard):

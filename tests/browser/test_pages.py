@@ -14,7 +14,7 @@ from browser.known_traces import MS
 def test_library_lists_all_traces_and_what_is_wrong_with_one(dashboard):
     dashboard.page.goto(f"{dashboard.server}/library?trace={dashboard.trace_id('broken')}")
     cards = dashboard.page.locator("#ov-library .ov-card")
-    expect(cards).to_have_count(6)
+    expect(cards).to_have_count(10)
     broken = cards.filter(has_text="broken.json")
     expect(broken).to_contain_text("Cannot be opened")
     sentence = broken.locator(".ov-notice").inner_text()
@@ -36,6 +36,72 @@ def test_library_opens_a_trace_and_the_way_back(dashboard):
     expect(card).to_contain_text("Known GPU")
     dashboard.page.locator("#ov-nav-timeline").click()
     dashboard.timeline()
+
+
+def open_by_name(dashboard, name: str) -> None:
+    field = dashboard.page.locator("#ov-library-name")
+    field.fill(name)
+    dashboard.page.keyboard.press("Escape")  # the suggestions
+    dashboard.page.locator("#ov-library-open").click()
+
+
+def test_open_by_name_shows_the_timeline(dashboard):
+    dashboard.page.goto(dashboard.server)
+    expect(dashboard.page.locator("#ov-library .ov-card").first).to_be_visible()
+    open_by_name(dashboard, "known.overlane")
+    expect(dashboard.page.locator("#page-timeline")).to_be_visible()
+    expect(dashboard.page.locator("#page-library")).not_to_be_visible()
+    assert dashboard.timeline().attribute("trace") == dashboard.trace_id("known")
+    assert dashboard.query["trace"] == dashboard.trace_id("known")
+
+
+def test_open_by_name_says_why_a_bad_file_is_not_shown(dashboard):
+    dashboard.page.goto(dashboard.server)
+    for _ in range(2):  # the second time the address is one that failed before
+        dashboard.page.locator("#ov-nav-library").click()
+        expect(dashboard.page.locator("#ov-library .ov-card").first).to_be_visible()
+        open_by_name(dashboard, "broken.json")
+        expect(dashboard.page.locator("#ov-notice")).to_be_visible()
+        expect(dashboard.page.locator("#ov-notice")).to_contain_text("broken cannot be opened")
+        expect(dashboard.page.locator("#ov-notice")).to_contain_text("broken.json")
+
+
+def test_open_by_name_suggests_each_trace_once_and_refuses_what_is_ambiguous(dashboard):
+    dashboard.page.goto(dashboard.server)
+    expect(dashboard.page.locator("#ov-library .ov-card").first).to_be_visible()
+    dashboard.page.locator("#ov-library-name").click()
+    options = dashboard.page.get_by_role("option")
+    expect(options).to_have_count(10)
+    shown = options.all_inner_texts()
+    assert len(set(shown)) == 10
+    assert set(known.TWINS) < set(shown)
+    open_by_name(dashboard, "run.json")
+    found = dashboard.page.locator("#ov-library-found")
+    expect(found).to_contain_text("first/run.json, other/run.json")
+    expect(dashboard.page.locator("#page-library")).to_be_visible()
+    open_by_name(dashboard, "other/run.json")
+    assert dashboard.timeline().attribute("trace") == dashboard.trace_id("other/run")
+
+
+def test_integrity_of_a_trace_is_shown_and_its_reasons_open_by_key(dashboard):
+    dashboard.open_timeline("h200")
+    dashboard.page.locator("#ov-nav-library").click()
+    card = dashboard.page.locator("#ov-library .ov-card").filter(has_text="h200.json.gz")
+    expect(card).to_contain_text(re.compile(r"integrity: \d+ checks? ok"))
+    reasons = card.locator(".ov-proof")
+    expect(reasons).not_to_be_visible()
+    card.locator("summary").focus()
+    dashboard.page.keyboard.press("Enter")
+    expect(reasons).to_be_visible()
+    expect(reasons).to_contain_text("What this file can prove")
+    expect(reasons).to_contain_text("Integrity")
+    # Making the cards anew, as while another trace is being opened, closes nothing.
+    with dashboard.page.expect_response("**/_dash-update-component*"):
+        dashboard.page.locator("#ov-library-rescan").click()
+    dashboard.page.wait_for_timeout(500)
+    expect(reasons).to_be_visible()
+    card.locator("summary").click()
+    expect(reasons).not_to_be_visible()
 
 
 def test_bad_trace_says_why_on_the_timeline_page(dashboard):
@@ -99,6 +165,54 @@ def test_overlap_number_leads_to_the_longest_stretch_that_proves_it(dashboard, o
     assert t0 <= 3_500 * MS
     assert t1 >= 3_999 * MS
     assert t1 - t0 < 1_500 * MS
+
+
+def click_chart(dashboard, overlap, heading: str, point) -> None:
+    """Click a chart at a share of its plot's width and height."""
+    block = overlap.locator(".ov-charts > div", has=dashboard.page.get_by_role("heading", name=heading))
+    index = [words.strip().lower() for words in block.locator("h2").all_inner_texts()].index(heading.lower())
+    plot = block.locator(".js-plotly-plot").nth(index).locator(".nsewdrag").bounding_box()
+    x, y = plot["x"] + point[0] * plot["width"], plot["y"] + point[1] * plot["height"]
+    dashboard.page.mouse.move(x - 3, y)
+    dashboard.page.mouse.move(x, y)
+    dashboard.page.mouse.click(x, y)
+
+
+@pytest.mark.parametrize(
+    ("heading", "point", "marked"),
+    [
+        # Rows and columns are compute, H2D, D2H: the cell at the upper right is compute and D2H.
+        ("Both busy at once", (5 / 6, 1 / 6), (3_500, 3_999)),
+        ("Both busy at once", (1 / 2, 1 / 2), (400, 700)),
+        # The axis reaches to 136 %, so that 0.05 is 6.8 %: within each engine's bar.
+        ("Busy time of each engine", (0.04, 5 / 6), (3_500, 4_000)),
+        # Idle, one and two operations open; two were open longest in [3500, 3999).
+        ("Operations open at once", (5 / 6, 0.97), (3_500, 3_999)),
+    ],
+)
+def test_chart_leads_to_the_longest_stretch_that_proves_it(dashboard, overlap, heading, point, marked):
+    for _ in range(2):  # a second click on the same place is one too
+        expect(overlap).to_contain_text("Known GPU")
+        click_chart(dashboard, overlap, heading, point)
+        dashboard.page.wait_for_url("**/timeline?**")
+        timeline = dashboard.timeline()
+        expect(dashboard.page.locator("#page-timeline")).to_be_visible()
+        dashboard.wait_until(
+            lambda: dashboard.query.get("range") == f"{marked[0] * MS}-{marked[1] * MS}", "it is marked"
+        )
+        t0, t1 = timeline.view
+        assert t0 <= marked[0] * MS
+        assert t1 >= marked[1] * MS
+        assert t1 - t0 < 1_600 * MS
+        dashboard.page.locator("#ov-nav-overlap").click()
+
+
+def test_count_of_operations_leads_to_its_engine(dashboard, overlap):
+    overlap.get_by_role("link", name=re.compile(r"^1\s?004$")).click()
+    timeline = dashboard.timeline()
+    t0, t1 = timeline.view  # compute was busy longest in [3200, 3999) ms
+    assert t0 <= 3_200 * MS
+    assert t1 >= 3_999 * MS
 
 
 def hostile(dashboard) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
@@ -126,6 +127,69 @@ def test_search_counts_all_and_says_when_there_is_none(dashboard, timeline):
     expect(dashboard.page.locator("#ov-search-panel")).to_contain_text("No name holds")
 
 
+def test_search_results_are_closed_and_come_back(dashboard, timeline):
+    lane = timeline.lane_of_stream(7)
+    timeline.click(750 * MS, lane)
+    expect_selected(dashboard, f"ops:{known.ATTENTION}")
+    field, panel = dashboard.page.locator("#ov-search"), dashboard.page.locator("#ov-search-panel")
+    field.fill("tiny_fill")
+    expect(panel).to_contain_text("hits")
+    # Esc in the field closes the results alone; the next one clears the selection.
+    field.press("Escape")
+    expect(panel).not_to_be_visible()
+    expect(field).to_have_value("tiny_fill")
+    expect(dashboard.details).to_contain_text("attention")
+    dashboard.page.keyboard.press("Escape")
+    expect(dashboard.details).not_to_contain_text("attention")
+    # Going back to the field shows them again; a click beside them closes them.
+    dashboard.page.locator("body").press("/")
+    expect(panel).to_be_visible()
+    panel.locator("p").click()
+    expect(panel).to_be_visible()
+    timeline.click(750 * MS, lane)
+    expect(panel).not_to_be_visible()
+    # With the focus on the canvas, Esc closes them first, too.
+    field.click()
+    expect(panel).to_be_visible()
+    timeline.locator.focus()
+    dashboard.page.keyboard.press("Escape")
+    expect(panel).not_to_be_visible()
+    expect(dashboard.details).to_contain_text("attention")
+    # New words show new results.
+    field.fill("lone")
+    expect(panel).to_contain_text("1 hit")
+
+
+def marker_columns(image, box, top, bottom):
+    """Return the columns of the plot that have the colour of a marker's edge from top to bottom."""
+    left, right = round(box["x"]), round(box["x"] + box["width"])
+    pixels = np.asarray(image)[round(top) : round(bottom), left:right].astype(int)
+    # The marker's #7b61c9 has 104 more blue than green, the ground 4; an edge may lie on two columns.
+    return np.flatnonzero((pixels[..., 2] - pixels[..., 1] > 30).all(axis=0))
+
+
+def test_m_marks_the_selection_and_the_marker_survives_a_reload(dashboard, timeline):
+    timeline.click(750 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("attention")
+    box = timeline.plot_box
+    top = box["y"] + 82 + 26  # overview, ruler, the first group's header: nothing else is drawn there
+
+    def shown():
+        return marker_columns(timeline.screenshot(), box, top - 24, top - 2)
+
+    assert not len(shown())
+    timeline.press("m")
+    left, right = (at / 4_000 * box["width"] for at in (600, 900))
+    columns = shown()
+    assert abs(columns.min() - left) <= 1.5
+    assert abs(columns.max() - right) <= 1.5
+    dashboard.page.reload()
+    dashboard.timeline()
+    assert list(shown()) == list(columns)
+    timeline.press("m")  # the selection was restored too, so this takes the marker away
+    assert not len(shown())
+
+
 def test_shift_drag_marks_a_range(dashboard, timeline):
     x, y = timeline.point(1_500 * MS, timeline.lane_of_stream(20))
     timeline.drag((x, y), 200, modifier="Shift")
@@ -166,8 +230,15 @@ def test_help_lists_the_keys(dashboard, timeline):
 
 
 def test_hover_shows_a_tip(dashboard, timeline):
+    tip = timeline.locator.locator(".ov-tl-tip")
+    expect(tip).not_to_be_visible()
     dashboard.page.mouse.move(*timeline.point(250 * MS, timeline.lane_of_stream(7)))
-    expect(dashboard.page.get_by_text("gemm_long").first).to_be_visible()
+    expect(tip).to_be_visible()
+    expect(tip.locator("strong")).to_have_text("gemm_long")
+    for words in ("490.0 ms", "stream 7", "10.000"):  # its length, its lane, its start
+        expect(tip).to_contain_text(words)
+    dashboard.page.mouse.move(*timeline.point(2_000 * MS, timeline.lane_of_stream(7)))
+    expect(tip).not_to_be_visible()
 
 
 def test_address_restores_view_and_selection(dashboard, timeline):

@@ -82,7 +82,11 @@ def write_small(path, *, producer="a test"):
             "launch_times": Capability(True, "every kernel has its launch"),
             "sync_ids": Capability(False, "the profiler recorded none"),
         },
-        integrity=(IntegrityCheck("launches", "warning", 1, "one operation has no launch"),),
+        integrity=(
+            IntegrityCheck("launches", "warning", 1, "one operation has no launch"),
+            IntegrityCheck("order", "ok", 0, "every end follows its start"),
+            IntegrityCheck("bytes", "ok", 0, "every copy says its bytes"),
+        ),
     )
     write_trace(path, header, tables)
 

@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from callbacks.conftest import settle
+from callbacks.conftest import settle, write_small
+from overlane.ui.server import create_app
 
 
 def test_traces_are_listed_with_their_state(client):
@@ -105,3 +106,69 @@ def test_two_traces_keep_apart(client, store):
     for trace in ("small", "second"):
         assert client.get(f"/api/traces/{trace}/timeline").json["trace"] == trace
     assert client.get("/api/traces/host/row?table=ops&row=0").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [("post", "/api/traces"), ("delete", "/api/traces/small/row"), ("put", "/api/nothing")],
+)
+def test_other_methods_are_refused_as_json(client, method, address):
+    answer = getattr(client, method)(address)
+    assert answer.status_code == 405
+    assert "is refused" in answer.json["error"]
+    assert "GET" in answer.headers["Allow"]
+
+
+def test_a_fault_is_answered_as_json(client, store, monkeypatch, caplog):
+    def fail(*_args, **_options):
+        raise ZeroDivisionError("secret of the house")
+
+    monkeypatch.setattr(store, "listings", fail)
+    answer = client.get("/api/traces")
+    assert answer.status_code == 500
+    assert "ZeroDivisionError" in answer.json["error"]
+    assert "please report it" in answer.json["error"]
+    assert "secret of the house" in caplog.text
+
+
+@pytest.mark.parametrize("lanes", ["9" * 5000, f"0-{'9' * 5000}", f"{'9' * 5000}-0"])
+def test_endless_lanes_get_our_own_sentence(client, lanes):
+    answer = client.get(f"/api/traces/small/tile?t0=0&t1=10&px=5&lanes={lanes}")
+    assert answer.status_code == 400
+    assert answer.json["error"].startswith("lanes must rise and stay below 65536")
+    assert len(answer.json["error"]) < 200
+
+
+def test_endless_numbers_are_not_repeated(client):
+    answer = client.get(f"/api/traces/small/tile?t0=0&t1={'9' * 4000}&px=5")
+    assert answer.status_code == 400
+    assert len(answer.json["error"]) < 200
+
+
+def test_refusals_do_not_say_where_files_lie(client, shared_folder):
+    answer = client.get("/api/traces/broken/timeline")
+    assert answer.status_code == 422
+    assert "broken.overlane" in answer.json["error"]
+    assert str(shared_folder) not in answer.text
+    assert str(shared_folder) not in client.get("/api/traces").text
+
+
+def test_a_file_that_went_away_is_named_without_its_folder(own_store, folder):
+    (folder / "library" / "second.overlane").unlink()
+    settle(own_store, "second")
+    answer = create_app(own_store).server.test_client().get("/api/traces/second/timeline")
+    assert answer.status_code == 422
+    assert answer.json["error"].startswith("second.overlane cannot be opened")
+    assert str(folder) not in answer.text
+
+
+def test_a_file_that_was_repaired_is_tried_again(own_store, folder):
+    client = create_app(own_store).server.test_client()
+    bad = folder / "library" / "bad.overlane"
+    bad.write_bytes(b"PK\x03\x04 cut")
+    own_store.rescan()
+    settle(own_store, "bad")
+    assert client.get("/api/traces/bad/timeline").status_code == 422
+    write_small(bad)
+    own_store.opened("bad", wait_s=60)
+    assert client.get("/api/traces/bad/timeline").status_code == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -139,19 +140,21 @@ def test_details_of_a_copy_give_its_throughput(callbacks):
 
 def test_details_lead_to_launch_operator_and_neighbour(callbacks):
     links = dict(links_of(details(callbacks, "ops", 0)))
-    assert links["cudaLaunchKernel · 400 ns"].endswith("&sel=api_calls:0")
-    assert links["aten::add · 950 ns"].endswith("&sel=ranges:0")
-    assert links["<b>mul</b> · 1.000 µs"].endswith("&sel=ops:2")
+    assert links["cudaLaunchKernel · 400\u00a0ns"].endswith("&sel=api_calls:0")
+    assert links["aten::add · 950\u00a0ns"].endswith("&sel=ranges:0")
+    assert links["<b>mul</b> · 1.000\u00a0µs"].endswith("&sel=ops:2")
     assert all(href.startswith("/timeline?trace=small&t0=") for href in links.values())
 
 
 def test_details_of_a_call_lead_to_its_operation(callbacks):
     links = dict(links_of(details(callbacks, "api_calls", 1)))
-    assert links["Memcpy HtoD · 3.000 µs"].endswith("&sel=ops:1")
+    assert links["Memcpy HtoD · 3.000\u00a0µs"].endswith("&sel=ops:1")
 
 
 def test_details_of_an_operator_lead_to_its_operation(callbacks):
-    assert dict(links_of(details(callbacks, "ranges", 0)))["add(float*) · 2.000 µs"].endswith("&sel=ops:0")
+    assert dict(links_of(details(callbacks, "ranges", 0)))["add(float*) · 2.000\u00a0µs"].endswith(
+        "&sel=ops:0"
+    )
 
 
 def test_names_are_text_never_markup(callbacks):
@@ -306,6 +309,45 @@ def test_overlap_numbers_lead_to_the_intervals_that_prove_them(callbacks):
     assert any(href.endswith("range=3000-5000") for _, href in links), "exposed copy"
 
 
+def test_counts_and_sums_lead_to_where_the_engine_was_busy_longest(callbacks):
+    links = links_of(overlap(callbacks))
+    busy = "/timeline?trace=small&t0=0&t1=5000&range=1000-3000"
+    assert links.count(("2", busy)) == 1, "operations of compute"
+    assert links.count(("3.000 µs", busy)) == 2, "busy time and sum of compute"
+
+
+def graphs_of(component):
+    """Return the properties of all charts of a component as JSON, by kind."""
+    found = {}
+
+    def walk(item):
+        if isinstance(item, list):
+            for each in item:
+                walk(each)
+        elif isinstance(item, dict):
+            if item.get("type") == "Graph":
+                found[item["props"]["id"]["kind"]] = item["props"]
+            walk(item.get("props", {}).get("children"))
+
+    walk(component)
+    return found
+
+
+def test_charts_carry_the_links_of_the_tables(callbacks):
+    page = overlap(callbacks)
+    links = {kind: props["figure"]["layout"]["meta"]["links"] for kind, props in graphs_of(page).items()}
+    both = "/timeline?trace=small&t0=1000&t1=4000&range=2000-3000"
+    assert links["pairs"]["compute|copy H2D"] == links["pairs"]["copy H2D|compute"] == both
+    assert links["pairs"]["compute|compute"] == links["busy"]["compute"]
+    assert links["levels"]["idle"].endswith("range=5000-6000")
+    assert links["levels"]["2"] == both
+    in_tables = {href for _, href in links_of(page)}
+    assert {href for kind in links.values() for href in kind.values()} <= in_tables
+    # What a click reports, the names on the axes, is what the links are called.
+    for kind, axis in (("busy", "y"), ("levels", "x")):
+        assert set(links[kind]) == set(graphs_of(page)[kind]["figure"]["data"][0][axis])
+
+
 def test_overlap_draws_in_the_colours_of_the_theme(callbacks):
     light, dark = (json.dumps(overlap(callbacks, theme)) for theme in ("light", "dark"))
     assert "#4c78a8" in light
@@ -337,18 +379,31 @@ def test_the_library_says_of_each_trace_what_it_holds(callbacks):
         "copy H2D 1",
         "✓ launch times",
         "– sync ids",
-        "! launches",
+        "! integrity: launches",
+        "integrity: 2 checks ok",
+        "launches one operation has no launch",
+        "order every end follows its start",
+        "sync ids the profiler recorded none",
     ):
         assert expected in small, small
     assert "Cannot be opened. " in broken
     assert "broken.overlane" in broken
     assert "no GPU work" in host
+    assert "integrity: nothing suspect found" in host
     assert "Not opened yet" in second
+
+
+def test_the_reasons_of_a_card_open_by_keyboard_and_touch(callbacks):
+    small = json.dumps(library(callbacks)["ov-library.children"][0])
+    assert '"type": "Details"' in small
+    assert "one operation has no launch" not in re.findall(r'"title": "([^"]*)"', small)
 
 
 def test_the_library_offers_names_and_comparison(callbacks):
     answer = library(callbacks)
-    assert answer["ov-library-name.data"] == ["small", "broken", "host", "second"]
+    assert answer["ov-library-name.data"] == [
+        *("small.overlane", "broken.overlane", "host.overlane", "second.overlane"),
+    ]
     assert ("Compare", "/timeline?trace=small&with=second") in links_of(answer["ov-library.children"])
 
 
@@ -356,7 +411,7 @@ def test_new_files_show_up_on_request(own_store, folder):
     write_small(folder / "library" / "third.overlane")
     callbacks = Callbacks(create_app(own_store).server.test_client())
     answer = library(callbacks, ov_library_rescan__n_clicks=1)
-    assert answer["ov-library-name.data"][-1] == "third"
+    assert answer["ov-library-name.data"][-1] == "third.overlane"
 
 
 def test_looking_again_tries_what_failed(own_store, folder):
@@ -370,7 +425,12 @@ def test_a_trace_is_opened_by_its_name(callbacks):
     answer = callbacks.call(
         "ov-library-found.children", ov_library_open__n_clicks=1, ov_library_name__value="second"
     )
-    assert answer["ov-url.href"] == "/timeline?trace=second"
+    # The pages listen to path and search; an answer that sets the whole address would show nothing.
+    assert answer["ov-url.pathname"] == "/timeline"
+    assert answer["ov-url.search"] == "?trace=second"
+    assert answer["ov-poll.disabled"] is False
+    listened = {x["property"] for one in callbacks.known for x in one["inputs"] if x["id"] == "ov-url"}
+    assert {"pathname", "search"} <= listened
 
 
 @pytest.mark.parametrize("name", ["../small.overlane", "/etc/passwd", "missing.json", "link.overlane", None])
@@ -379,7 +439,7 @@ def test_names_outside_the_library_get_a_sentence(callbacks, name):
         "ov-library-found.children", ov_library_open__n_clicks=1, ov_library_name__value=name
     )
     assert "Not opened. " in words(answer["ov-library-found.children"])
-    assert "ov-url.href" not in answer
+    assert not [name for name in answer if name.startswith(("ov-url", "ov-poll"))]
 
 
 def test_an_empty_library_says_what_to_do(cache, tmp_path):

@@ -103,3 +103,28 @@ def test_assets_give_nothing_else(client, path):
 def test_two_apps_in_one_process_both_answer(store):
     for app in (create_app(store), create_app(store)):
         assert len(app.server.test_client().get("/_dash-dependencies").json) > 5
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://[evil", "null", "http://evil.example@127.0.0.1", "file://", "http://"]
+)
+def test_origins_that_make_no_sense_are_refused(client, origin):
+    answer = client.get("/api/traces", headers={"Origin": origin})
+    assert answer.status_code == 403
+    assert "may not talk to this server" in answer.json["error"]
+
+
+@pytest.mark.parametrize("host", ["evil.example@127.0.0.1", "127.0.0.1/evil", "evil.example#@127.0.0.1"])
+def test_hosts_with_more_than_a_name_are_refused(client, host):
+    assert not allowed_hosts("127.0.0.1")(host)
+    assert client.get("/api/traces", headers={"Host": host}).status_code in {400, 403}
+
+
+@pytest.mark.parametrize(
+    "rest", ["../../etc/passwd", "dash/../../../etc/passwd", "nothing/here.js", "dash/no.js"]
+)
+def test_component_files_that_do_not_exist_are_not_found(app, rest):
+    app.server.testing = False  # as it is served, a fault would be an answer of 500
+    answer = app.server.test_client().get(f"/_dash-component-suites/{rest}")
+    assert answer.status_code == 404
+    assert "Traceback" not in answer.text

@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from callbacks.conftest import settle, write_small
+from callbacks.conftest import settle, write_host_only, write_small
 from overlane.errors import NotInLibraryError, OverlaneError
+from overlane.ui.pages.library import card, look_again
+from overlane.ui.server import create_app
 from overlane.ui.store import TraceStore, short_name
 
 
@@ -66,6 +68,64 @@ def test_files_inside_are_opened_by_name_whatever_their_suffix(own_store, folder
     assert settle(own_store, "odd-bin").state == "ready"
     assert own_store.add_by_name("second.overlane").trace_id == "second"
     assert own_store.add_by_name("small").trace_id == "small", "named traces are found by their name too"
+
+
+def add_twins(library):
+    """Write files that share a stem, or a whole name in two folders."""
+    for name in ("a/trace.json", "b/trace.json", "twin.json", "twin.overlane"):
+        path = library / name
+        path.parent.mkdir(exist_ok=True)
+        write_small(path)
+
+
+def test_every_trace_has_a_name_that_no_other_has(own_store, folder):
+    add_twins(folder / "library")
+    own_store.rescan()
+    assert [*own_store.full_names().values()] == [
+        *("small.overlane", "broken.overlane", "host.overlane"),
+        *("a/trace.json", "b/trace.json", "second.overlane", "twin.json", "twin.overlane"),
+    ]
+    for name, listing in zip(own_store.full_names().values(), own_store.listings(), strict=True):
+        assert own_store.add_by_name(name) == listing
+
+
+def test_named_files_with_one_name_are_told_apart_by_their_paths(folder, cache):
+    (folder / "other").mkdir()
+    write_small(folder / "other" / "small.overlane")
+    paths = [folder / "small.overlane", folder / "other" / "small.overlane"]
+    store = TraceStore(paths, cache=cache)
+    assert [*store.full_names().values()] == [str(path.resolve()) for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates"),
+    [("trace.json", ("a/trace.json", "b/trace.json")), ("twin", ("twin.json", "twin.overlane"))],
+)
+def test_a_name_of_several_traces_is_refused_with_their_names(own_store, folder, name, candidates):
+    add_twins(folder / "library")
+    with pytest.raises(NotInLibraryError) as caught:
+        own_store.add_by_name(name)
+    assert "\n" not in str(caught.value)
+    assert all(one in str(caught.value) for one in candidates)
+    assert "small" not in str(caught.value)
+
+
+def test_a_folder_that_may_not_be_entered_hides_no_other(own_store, folder, monkeypatch):
+    closed = folder / "library" / "closed"
+    closed.mkdir()
+    (closed / "in.json").write_text("{}")
+    asked = type(closed).stat
+
+    def stat(path, **options):
+        if path.parent == closed:
+            raise PermissionError(13, "Permission denied", str(path))
+        return asked(path, **options)
+
+    monkeypatch.setattr(type(closed), "stat", stat)
+    own_store.rescan()
+    assert [x.name for x in own_store.listings() if not x.is_named] == ["second"]
+    with pytest.raises(NotInLibraryError, match=r"closed/in\.json"):
+        own_store.add_by_name("closed/in.json")
 
 
 def test_new_files_are_found_and_gone_ones_forgotten(own_store, folder):
@@ -133,3 +193,53 @@ def test_every_change_raises_the_version(store):
 )
 def test_names_lose_their_suffixes(tmp_path, name, short):
     assert short_name(tmp_path / name) == short
+
+
+def test_a_file_that_becomes_a_link_out_of_the_library_is_not_opened(own_store, folder):
+    listed = folder / "library" / "second.overlane"
+    listed.unlink()
+    listed.symlink_to(folder / "small.overlane")
+    assert settle(own_store, "second").state == "failed"
+    assert "leads out of the library folder" in own_store.listing("second").reason
+    with pytest.raises(OverlaneError, match="leads out of the library folder"):
+        own_store.opened("second")
+
+
+def test_a_folder_that_becomes_a_link_out_of_the_library_is_not_entered(own_store, folder):
+    inner = folder / "library" / "inner"
+    inner.mkdir()
+    write_small(inner / "small.overlane")
+    own_store.rescan()
+    (inner / "small.overlane").unlink()
+    inner.rmdir()
+    inner.symlink_to(folder)
+    assert settle(own_store, own_store.add_by_name("inner/small").trace_id).state == "failed"
+
+
+@pytest.mark.parametrize("text", ["a" * 5000, "x\ud800", "a/" * 3000, "loop/x"])
+def test_names_that_no_file_can_have_are_refused_in_one_sentence(own_store, folder, text):
+    (folder / "library" / "loop").symlink_to(folder / "library" / "loop")
+    with pytest.raises(NotInLibraryError, match="has no file"):
+        own_store.add_by_name(text)
+
+
+def test_a_file_replaced_while_open_is_said_and_opened_anew_on_demand(own_store, folder):
+    client = create_app(own_store).server.test_client()
+
+    def changed():
+        return {x["id"]: x["is_changed"] for x in client.get("/api/traces").json["traces"]}
+
+    assert not any(changed().values())
+    write_host_only(folder / "small.overlane")
+    assert changed() == {"small": True, "broken": False, "host": False, "second": False}
+    version = own_store.version
+    own_store.notice_changes()
+    assert own_store.version == version
+    assert own_store.opened("small").trace.span_ns == 7000, "what is open stays"
+    shown = card(own_store.listing("small"), own_store.facts("small"), current=None)
+    assert "Changed on disk." in str(shown.to_plotly_json())
+    look_again(own_store, 1)
+    assert own_store.listing("small").state in {"loading", "ready"}
+    assert settle(own_store, "small").state == "ready"
+    assert own_store.opened("small").trace.span_ns == 100
+    assert not any(changed().values())

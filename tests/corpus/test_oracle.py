@@ -167,3 +167,31 @@ def test_bare_list_and_empty_list():
     assert read_text('[{"ph": "i", "name": "here", "ts": 12, "pid": 0, "tid": 0}]').fates == {"instants": 1}
     assert read_text("[]").events == 0
     assert read_text('{"traceEvents": []}').devices == {}
+
+
+def test_derived_rows_are_counted_by_hand():
+    def call(number, name, at):
+        return (
+            f'{{"ph": "X", "cat": "cuda_runtime", "name": "{name}", "ts": {at}, "dur": 1,'
+            f' "args": {{"correlation": {number}}}}}'
+        )
+
+    def wait(number):
+        return (
+            '{"ph": "X", "cat": "cuda_sync", "name": "Stream Wait Event", "ts": 9, "dur": 1,'
+            f' "args": {{"wait_on_cuda_event_record_corr_id": {number}}}}}'
+        )
+
+    events = [
+        call(1, "cudaEventRecord", 1), wait(1), wait(1),  # one row, however many wait for it
+        call(2, "cudaEventRecordWithFlags", 2),  # nothing names it
+        call(3, "cudaLaunchKernel", 3), wait(3), wait(99), wait(-1),  # these name no record
+        call(4, "cudaEventRecord", 4), wait(4),
+        '{"ph": "X", "cat": "cuda_event", "name": "e", "ts": 4, "dur": 0, "args": {"correlation": 4}}',
+        '{"ph": "C", "name": "m", "ts": 5, "args": {"a": 1, "b": 2.5, "c": "x", "d": true, "e": 3}}',
+        '{"ph": "C", "name": "m", "ts": 6, "args": {"a": 1}}',
+        '{"ph": "C", "name": "m", "ts": 7, "args": {"c": "x"}}',
+    ]  # fmt: skip
+    truth = read_text("[" + ",".join(events) + "]")
+    assert truth.derived == {"event_records": 1, "counters": 2}
+    assert (truth.fates["counters"], truth.fates["no_series"]) == (2, 1)

@@ -28,6 +28,14 @@ def test_the_readme_names_every_trace(sample_manifest):
     assert all(entry["file"] in readme for entry in sample_manifest)
 
 
+def test_how_each_was_made_is_said(sample_manifest):
+    for entry in sample_manifest:
+        assert entry["made_by"]
+        script = entry["script"]  # null: not kept, which the README says
+        assert script is None or (sample_folder() / script).is_file()
+    assert "scripts are not kept" in (sample_folder() / "README.md").read_text("utf-8")
+
+
 def test_files_are_as_they_were_recorded(sample_manifest):
     for entry in sample_manifest:
         content = (sample_folder() / entry["file"]).read_bytes()
@@ -43,6 +51,8 @@ def test_the_manifest_says_what_the_files_say(sample_manifest):
         trace = open_trace(sample_folder() / entry["file"])
         assert trace.header.synthetic == entry["synthetic"]
         assert trace.header.format == entry["format"]
+        runtime = trace.header.runtime_version if not entry["synthetic"] else None
+        assert entry["runtime"] == (f"CUDA {runtime}" if runtime else None)
         names = set(trace.table("devices")["name"].to_pylist())
         assert names == {"Synthetic GPU" if entry["synthetic"] else entry["gpu"]}
 

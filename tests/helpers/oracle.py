@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -95,6 +96,8 @@ class FileTruth:
     origin_ns: int | None = None
     base_ns: int = 0
     fates: Counter[str] = field(default_factory=Counter)
+    derived: Counter[str] = field(default_factory=Counter)
+    """Rows by table that are no event of their own: see `_Derived`."""
     ops: list[Op] = field(default_factory=list)
     intervals: dict[str, list[tuple[int, int, str]]] = field(default_factory=dict)
 
@@ -218,6 +221,53 @@ def _union_length(intervals: list[tuple[int, int]]) -> int:
     return length
 
 
+@dataclass
+class _Derived:
+    """Counts the rows that a table has beyond the events of the file.
+
+    A counter event makes one row for each of its numbers, and a call that records a CUDA event makes a row in
+    `event_records` where a synchronization names the call and the file has no row of its own for it.
+    """
+
+    further_series: int = 0
+    calls: dict[int, tuple[int, str]] = field(default_factory=dict)  # correlation -> its earliest call
+    own_records: set[int] = field(default_factory=set)
+    waited_for: set[int] = field(default_factory=set)
+
+    def add(self, table: str, start: int, event: Mapping[str, Any]) -> None:
+        """Take notice of one event."""
+        args = _arguments(event)
+        if table == "counters":
+            self.further_series += _series(event) - 1
+        elif table == "syncs":
+            self.waited_for.add(args.get("wait_on_cuda_event_record_corr_id"))
+        elif table == "event_records":
+            self.own_records.add(args.get("correlation"))
+        elif table == "api_calls" and args.get("correlation") is not None:
+            call = (start, str(event["name"]))
+            earliest = self.calls.setdefault(args["correlation"], call)
+            if start < earliest[0]:
+                self.calls[args["correlation"]] = call
+
+    def count(self) -> Counter[str]:
+        """Return the rows of each table; tables without any are left out."""
+        starts = ("cudaEventRecord", "cuEventRecord", "hipEventRecord")
+        recording = {number for number, (_, name) in self.calls.items() if name.startswith(starts)}
+        records = len(recording & self.waited_for - self.own_records)
+        return +Counter({"counters": self.further_series, "event_records": records})
+
+
+def _arguments(event: Mapping[str, Any]) -> dict[str, Any]:
+    args = event.get("args")
+    return args if isinstance(args, dict) else {}  # some files write null
+
+
+def _series(event: Mapping[str, Any]) -> int:
+    """Return how many numbers a counter event samples."""
+    numbers = (v for v in _arguments(event).values() if isinstance(v, int | float | Decimal))
+    return sum(1 for v in numbers if not isinstance(v, bool) and math.isfinite(v))
+
+
 def read_file(path: Path) -> FileTruth:
     """Return the truth about a Kineto file, gzipped or not."""
     raw = path.read_bytes()
@@ -231,6 +281,7 @@ def read_text(text: str) -> FileTruth:
     truth = FileTruth()
     rows: dict[str, list[tuple[int, int, str]]] = {}
     ops: list[tuple[int, int, dict[str, Any]]] = []
+    derived = _Derived()
     for key, value in _walk(text):
         if key == "distributedInfo":
             truth.rank = value.get("rank")
@@ -240,13 +291,15 @@ def read_text(text: str) -> FileTruth:
             truth.events += 1
             table = _fate(value)
             truth.fates[table] += 1
-            if table in {"metadata", "flow", "empty", "other"}:
+            if table in {"metadata", "flow", "empty", "other", "no_series"}:
                 continue
             start = nanoseconds(value["ts"])
+            derived.add(table, start, value)
             end = start + nanoseconds(value.get("dur", 0))
             rows.setdefault(table, []).append((start, end, str(value.get("name", ""))))
             if table == "ops":
                 ops.append((start, end, value))
+    truth.derived = derived.count()
     if rows:
         truth.origin_ns = min(start for table in rows.values() for start, _, _ in table)
     origin = truth.origin_ns or 0
@@ -261,6 +314,8 @@ def _fate(event: Mapping[str, Any]) -> str:
     phase = event.get("ph")
     if phase == "X":
         return TABLE_OF_CATEGORY.get(event.get("cat", ""), "ranges")
+    if phase == "C" and not _series(event):
+        return "no_series"
     known = {
         "M": "metadata",
         "s": "flow",

@@ -30,20 +30,18 @@ __all__ = [
 RECORD_TABLES = ("ops", "api_calls", "syncs", "ranges", "instants", "overheads")
 # Here one record may make several rows, and rows may be derived from records that have a row of their own.
 SEVERAL_TABLES = ("event_records", "counters")
-NOT_ROWS = ("metadata", "flow", "empty", "other")
+NOT_ROWS = ("metadata", "flow", "empty", "other", "no_series")
 
 
 def assert_accounted(trace: Trace, truth: FileTruth) -> None:
     """Every event of the file is in one table or in a counted reason for leaving it out, and none twice."""
-    rows = {name: trace.table(name).num_rows for name in RECORD_TABLES}
-    several = sum(trace.table(name).num_rows for name in SEVERAL_TABLES)
-    several -= sum(trace.header.extra.get("derived_rows", {}).values())
-    dropped = sum(trace.header.dropped.values())
+    rows = {name: trace.table(name).num_rows for name in (*RECORD_TABLES, *SEVERAL_TABLES)}
+    assert trace.header.extra.get("derived_rows", {}) == truth.derived
     assert trace.header.source_events == truth.events
-    assert sum(rows.values()) + several + dropped == truth.events
-    assert rows == {name: truth.fates.get(name, 0) for name in RECORD_TABLES}
-    assert several == sum(truth.fates.get(name, 0) for name in SEVERAL_TABLES)
-    assert dropped == sum(truth.fates.get(fate, 0) for fate in NOT_ROWS)
+    assert rows == {name: truth.fates[name] + truth.derived[name] for name in rows}
+    assert sum(trace.header.dropped.values()) == sum(truth.fates[fate] for fate in NOT_ROWS)
+    assert truth.events == sum(truth.fates.values())
+    assert set(truth.fates) <= {*rows, *NOT_ROWS}
     assert all(count > 0 for count in trace.header.dropped.values())
 
 

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import textwrap
 import threading
+import tokenize
 
+import numpy as np
 import pytest
 
 from overlane import cache as cache_module
 from overlane import readers
 from overlane.cache import TraceCache, cache_folder
 from overlane.errors import MachineError, TraceUnreadableError
-from overlane.timeline import Timeline, building, encode_tile, filling, warm_up
+from overlane.timeline import Timeline, building, encode_tile, filling, storing, warm_up
 from overlane_collect.model import Capability, Header
 from overlane_collect.schema import TABLES
 from unit.timeline.traces import make_trace
@@ -347,3 +349,126 @@ def test_warming_up_leaves_nothing_to_compile(reader, source, cache):
     cache.open(source).timeline(None).tile(0, 500, 10)
     assert compiled() == before
     assert set(before) == {1}
+
+
+def test_the_index_takes_its_room_before_it_is_written(tmp_path):
+    made = storing.create(tmp_path, "made", (300_000,), np.int64)
+    file = tmp_path / "made.npy"
+    assert file.stat().st_blocks * 512 >= file.stat().st_size >= made.nbytes
+    made[:] = 3
+    assert (np.load(file) == 3).all()
+
+
+def test_room_is_taken_where_the_system_cannot_reserve_it(tmp_path, monkeypatch):
+    def cannot(*_args):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", cannot)
+    made = storing.create(tmp_path, "made", (300_000,), np.int64)
+    file = tmp_path / "made.npy"
+    assert file.stat().st_blocks * 512 >= file.stat().st_size
+    made[:] = 3
+    assert (np.load(file) == 3).all()
+
+
+def test_a_disk_that_fills_up_under_the_index_is_said(reader, source, cache, monkeypatch):
+    def full(*_args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    opened = cache.open(source)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(MachineError, match=f"of the cache folder {cache.folder} is full; free some space"):
+        opened.timeline(None)
+    monkeypatch.undo()
+    assert len(opened.timeline(None).tile(0, 500, 10)) > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
+def test_a_real_full_disk_ends_no_process(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=False).returncode:
+        pytest.skip("mounting is not permitted here")
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            storing.create(small, "start", (1_000_000,), np.int64)
+        with pytest.raises(OSError, match="No space left"):
+            storing.save(small, "long_at", np.ones(1_000_000, np.int64))
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_a_short_write_of_numpy_is_a_full_disk(reader, source, cache, monkeypatch):
+    def short(*_args):
+        raise OSError("119594 requested and 22512 written")
+
+    monkeypatch.setattr(Timeline, "build", short)
+    with pytest.raises(MachineError, match="is full; free some space"):
+        cache.open(source).timeline(None)
+
+
+def flip(file, at, bit=0):
+    content = bytearray(file.read_bytes())
+    content[at] ^= 1 << bit
+    file.write_bytes(content)
+
+
+def test_no_flipped_bit_of_a_small_file_goes_unnoticed(reader, source, cache):
+    opened = cache.open(source)
+    message = encode_tile(opened.timeline(None).tile(0, 500, 10))
+    opened.close()
+    index = cache.folder / opened.key / "timeline-none"
+    for name in sorted(path.name for path in index.glob("*.*") if path.name != "entry.json"):
+        for at in (0, 9, 40, (index / name).stat().st_size - 1):
+            flip(index / name, at, bit=6)
+            damaged = (index / name).read_bytes()
+            again = cache.open(source)
+            assert encode_tile(again.timeline(None).tile(0, 500, 10)) == message, (name, at)
+            assert (index / name).read_bytes() != damaged
+            again.close()
+    assert reader.reads == 1
+
+
+def test_a_flipped_bit_of_a_table_is_noticed(reader, source, cache):
+    opened = cache.open(source)
+    opened.close()
+    table = cache.folder / opened.key / "ops.arrow"
+    flip(table, table.stat().st_size // 2)
+    assert cache.open(source).trace.table("ops").equals(some_trace().table("ops"))
+    assert reader.reads == 2
+
+
+@pytest.mark.parametrize("failure", [IndexError, RuntimeError, RecursionError, tokenize.TokenError])
+def test_an_index_that_fails_to_open_in_any_way_is_built_anew(reader, source, cache, monkeypatch, failure):
+    cache.open(source).timeline(None)
+    true_open, failures = Timeline.open, []
+
+    def fails_once(*arguments):
+        if not failures:
+            failures.append(1)
+            raise failure
+        return true_open(*arguments)
+
+    monkeypatch.setattr(Timeline, "open", fails_once)
+    assert len(cache.open(source).timeline(None).tile(0, 500, 10)) > 0
+
+
+@pytest.mark.parametrize("at", [0, 5_000, (1 << 20) - 1, -1, -(1 << 16)])
+def test_the_ends_of_a_large_file_are_looked_at_wholly(tmp_path, at):
+    file = tmp_path / "large"
+    file.write_bytes(bytes(6 << 20))
+    known = cache_module._fingerprint(file)
+    flip(file, at)
+    assert cache_module._fingerprint(file) != known
+
+
+def test_a_stretch_of_a_large_file_that_was_overwritten_is_noticed(tmp_path):
+    file = tmp_path / "large"
+    content = bytes(range(1, 252)) * (6 << 12)
+    file.write_bytes(content)
+    known = cache_module._fingerprint(file)
+    for at in range(0, len(content), len(content) // 10):
+        file.write_bytes(content[:at] + bytes(1 << 18) + content[at + (1 << 18) :])
+        assert cache_module._fingerprint(file) != known, at
+    file.write_bytes(content)
+    assert cache_module._fingerprint(file) == known

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -332,6 +333,57 @@ def test_convert_never_replaces_a_pipe_or_a_folder_of_other_files(capsys, trace,
     assert main(["convert", str(trace), str(tmp_path), "--to", "chrome", "--force"]) == 2
     assert "is written as one file" in capsys.readouterr().err
     assert trace.exists()
+
+
+AS_ANOTHER_USER = """
+import os, sys
+import overlane.readers, overlane.writers  # which the other user may not be able to read
+from overlane.cli import main
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["serve", "{closed}/made.overlane", "--no-browser"],
+        ["serve", "--library", "{closed}/traces", "--no-browser"],
+        ["serve", "--library", "{closed}", "--no-browser"],
+        ["demo", "--library", "{closed}/traces", "--no-browser"],
+        ["convert", "{trace}", "{closed}/out.overlane"],
+        ["convert", "{closed}/made.overlane", "{open}/out.overlane"],
+    ],
+)
+def test_a_folder_that_may_not_be_entered_is_one_sentence(trace, tmp_path, arguments):
+    """Another user asks when we are root, since root may enter every folder."""
+    closed = tmp_path / "closed"
+    (closed / "traces").mkdir(parents=True)
+    shutil.copy(trace, closed / "made.overlane")
+    closed.chmod(0o700 if os.geteuid() == 0 else 0)
+    if os.geteuid() == 0:  # the folders of the session are root's alone
+        for folder in (tmp_path, *tmp_path.parents[:-1]):
+            if folder.stat().st_uid == 0:
+                folder.chmod(folder.stat().st_mode | 0o055)
+    words = [word.format(closed=closed, trace=trace, open=tmp_path) for word in arguments]
+    command = [sys.executable, "-c", AS_ANOTHER_USER, *words]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    closed.chmod(0o700)
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert "closed" in result.stderr
+    assert "ermi" in result.stderr, "it says that the permission is missing"
+
+
+def test_a_name_that_is_too_long_is_one_sentence(capsys, trace, tmp_path):
+    long = str(tmp_path / ("x" * 300 + ".json"))
+    for arguments in (["serve", long], ["serve", "--library", long], ["convert", str(trace), long]):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_the_formats_in_the_help_are_those_that_can_be_written():

@@ -34,7 +34,10 @@ def trace():
             "integers": [[50, 3, -4], [9007199254740993], []],
         },
     )
-    return validate("t", Header("test"), {"ops": ops, "attributes": attributes})
+    ranges = table_from_columns(
+        "ranges", {"rank": [1], "track": ["python"], "name": ["f"], "start_ns": [0], "end_ns": [4]}
+    )
+    return validate("t", Header("test"), {"ops": ops, "ranges": ranges, "attributes": attributes})
 
 
 def test_row_holds_every_column(trace):

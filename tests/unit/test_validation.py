@@ -99,4 +99,66 @@ def test_second_sort_key_counts_too():
 
 
 def test_reference_outside_its_table():
-    assert "lies outside its table of 0 rows" in refused(ops=ops(partition_id=[0, None]))
+    assert refused(ops=ops(partition_id=[0, None])) == (
+        "table ops: column partition_id holds 0 in row 0, which lies outside its table of 0 rows"
+    )
+    partitions = table_from_columns("partitions", {"context_id": [1]})
+    assert "column partition_id holds 7 in row 1" in refused(
+        ops=ops(partition_id=[None, 7]), partitions=partitions
+    )
+    assert "column partition_id holds -2 in row 1" in refused(
+        ops=ops(partition_id=[0, -2]), partitions=partitions
+    )
+    validate("t", Header("test"), {"ops": ops(partition_id=[0, None]), "partitions": partitions})
+
+
+def attributes(**changes):
+    columns = {
+        "table": ["ops", "ops"],
+        "row_id": [0, 1],
+        "template": ['{"a": #}'] * 2,
+        "integers": [[1], [2]],
+    }
+    return table_from_columns("attributes", columns | changes, is_sorted=True)
+
+
+def test_good_attributes_of_any_shape():
+    templates = ['{"a": "#\\"#\\\\", "b": [#, {"c": #}]}', '{"#": "\\\\", "b": -1.5}']
+    found = attributes(template=templates, integers=[[1, -2], []])
+    for table in (found, pa.concat_tables([found.slice(0, 1), found.slice(1, 1)])):
+        trace = validate("t", Header("test"), {"ops": ops(), "attributes": table})
+        assert trace.attributes("ops", 0) == {"a": '#"#\\', "b": [1, {"c": -2}]}
+        assert trace.attributes("ops", 1) == {"#": "\\", "b": -1.5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"integers": [[1], []]}, "row 1 has 0 integers and its template has 1 places for them"),
+        ({"integers": [[1, 2], [2]]}, "row 0 has 2 integers and its template has 1 places for them"),
+        ({"template": ['{"a": "#"}'] * 2}, "row 0 has 1 integers and its template has 0 places"),
+        ({"integers": [[1], [None]]}, "column integers holds null"),
+        ({"template": ['{"a": #}', "[#]"]}, "column template is no JSON object with # for integers in row 1"),
+        ({"template": ['{"a": 1#}'] * 2}, "is no JSON object"),
+        ({"template": ['{"a": -#}'] * 2}, "is no JSON object"),
+        ({"template": ['{"a": #.5}'] * 2}, "is no JSON object"),
+        ({"template": ["{#: 1}"] * 2}, "is no JSON object"),
+        ({"template": ['{"a": #'] * 2}, "is no JSON object"),
+        ({"template": ["#"] * 2}, "is no JSON object"),
+        ({"template": ["[" * 100_000] * 2}, "is no JSON object"),
+        ({"table": ["ops", "kernels"]}, "column table holds 'kernels' in row 1; known: ops"),
+        ({"row_id": [0, 2]}, "column row_id holds 2 in row 1, which lies outside ops of 2 rows"),
+        ({"row_id": [-1, 0]}, "column row_id holds -1 in row 0, which lies outside ops of 2 rows"),
+        ({"row_id": [1, 0]}, "row 1 is not in canonical order"),
+        ({"row_id": [1, 1]}, "row 1 is not in canonical order"),
+        ({"table": ["ranges", "ops"]}, "row 1 is not in canonical order"),
+        ({"table": ["ranges", "ranges"]}, "lies outside ranges of 1 rows"),
+    ],
+)
+def test_attributes_that_could_not_be_handed_out(changes, words):
+    ranges = table_from_columns("ranges", {"track": ["python"], "name": ["f"], "start_ns": [0]})
+    table = attributes(**changes)
+    assert words in refused(ops=ops(), ranges=ranges, attributes=table)
+    if "row 1" in words:  # in whatever pieces the table comes
+        split = pa.concat_tables([table.slice(0, 1), table.slice(1, 1)])
+        assert words in refused(ops=ops(), ranges=ranges, attributes=split)

@@ -267,6 +267,125 @@ def test_hostile_tables_are_refused(tmp_path, data, entry, sentence):
         writer.read_members(sealed(tmp_path / "t.overlane", meta, {"ops": data}))
 
 
+def sealed_header(path, **changes):
+    """Write a file without tables whose seal is valid and whose header is as given."""
+    header = {**HEADER.to_json(), **changes}
+    meta = {"format": "overlane", "version": SCHEMA_VERSION, "header": header, "tables": {}}
+    return sealed(path, meta, {})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("dropped", 5, "dropped is not an object of whole numbers"),
+        ("dropped", None, "dropped is not"),
+        ("dropped", [], "dropped is not"),
+        ("dropped", "x", "dropped is not"),
+        ("dropped", {"flow": "3"}, "dropped is not"),
+        ("format", None, "format is not text"),
+        ("producer", 7, "producer is not text"),
+        ("origin_unix_ns", 1.5, "origin_unix_ns is not a whole number of 64 bits or null"),
+        ("origin_unix_ns", 2**63, "origin_unix_ns is not"),
+        ("world_size", True, "world_size is not"),
+        ("synthetic", 1, "synthetic is not true or false"),
+        ("extra", [], "extra is not an object"),
+        ("clocks", 5, "clocks is no list"),
+        ("clocks", [{"name": "host", "offset_ns": "0"}], "clocks: offset_ns is not a whole number"),
+        ("integrity", {"a": 1}, "integrity is no list"),
+        ("integrity", [5], "integrity: it is no object"),
+        ("integrity", [{"check": "a", "status": "ok", "count": 0}], "integrity: detail is missing"),
+        ("integrity", [{"check": "a", "status": "odd", "count": 0, "detail": ""}], "one of ok, warning"),
+        ("integrity", [{"check": "a", "status": [], "count": 0, "detail": ""}], "one of ok, warning"),
+        ("capabilities", [], "capabilities is no object"),
+        ("capabilities", {"a": {"proven": "yes", "reason": ""}}, "capability a: proven is not true or false"),
+        ("capabilities", {"a": {"proven": True, "reason": "", "b": 1}}, "a: no field is called 'b'"),
+        ("colour", "red", "no field is called 'colour'"),
+    ],
+)  # fmt: skip
+def test_a_header_of_other_types_is_refused(tmp_path, field, value, words):
+    path = sealed_header(tmp_path / "t.overlane", **{field: value})
+    with pytest.raises(TraceFileError, match=r"has a header that this version does not know \(") as caught:
+        writer.read_members(path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("header", [None, [], 5, {}])
+def test_a_header_that_is_none_is_refused(tmp_path, header):
+    meta = {"format": "overlane", "version": SCHEMA_VERSION, "header": header, "tables": {}}
+    with pytest.raises(TraceFileError, match=r"it is no object|format is missing"):
+        writer.read_members(sealed(tmp_path / "t.overlane", meta, {}))
+
+
+@pytest.mark.parametrize("version", [True, 1.0, "1", None, [1], 10**30])
+def test_only_the_number_1_is_version_1(tmp_path, version):
+    meta = {"format": "overlane", "version": version, "header": HEADER.to_json(), "tables": {}}
+    with pytest.raises(TraceFileError, match="is of version"):
+        writer.read_members(sealed(tmp_path / "t.overlane", meta, {}))
+
+
+def test_another_format_is_named(tmp_path):
+    meta = {"format": "x", "version": SCHEMA_VERSION, "header": HEADER.to_json(), "tables": {}}
+    with pytest.raises(TraceFileError, match=r"not an \.overlane file: it says that its format is 'x'"):
+        writer.read_members(sealed(tmp_path / "t.overlane", meta, {}))
+
+
+def test_a_foreign_zip_is_told_from_ours(tmp_path):
+    path = tmp_path / "foreign.overlane"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes.txt", "nothing to see" * 10)
+    with pytest.raises(TraceFileError, match=r"it is a ZIP archive whose first member is not meta\.json"):
+        writer.read_members(path)
+
+
+def test_a_header_that_holds_no_number_is_refused(tmp_path):
+    path = sealed_header(tmp_path / "t.overlane", extra={"a": float("nan")})
+    with pytest.raises(TraceFileError, match="holds NaN"):
+        writer.read_members(path)
+
+
+@pytest.mark.parametrize(("entry", "value"), [("rows", "4"), ("rows", 4.0), ("bytes", True), ("rows", None)])
+def test_counts_of_other_types_are_refused(tmp_path, entry, value):
+    meta = hostile_meta(b"x", **{entry: value})
+    with pytest.raises(TraceFileError, match="where a whole number belongs"):
+        writer.read_members(sealed(tmp_path / "t.overlane", meta, {"ops": b"x"}))
+
+
+def test_words_that_are_no_text_are_refused(tmp_path):
+    bad = pa.Array.from_buffers(pa.string(), 4, [None, pa.py_buffer(struct.pack("<5i", *range(5))),
+                                                 pa.py_buffer(b"ab\xffd")])  # fmt: skip
+    data = parquet(pa.table({**NEEDED, "name": bad}))
+    with pytest.raises(TraceFileError, match="table ops cannot be decoded"):
+        writer.read_members(sealed(tmp_path / "t.overlane", hostile_meta(data), {"ops": data}))
+
+
+def test_half_a_surrogate_pair_is_kept(tmp_path):
+    header = Header("x", extra={"a": "\ud800"})
+    writer.write_trace(tmp_path / "t.overlane", header, {})
+    assert writer.read_members(tmp_path / "t.overlane")[0] == header
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.ENOSPC, "free some space or choose another place"),
+        (errno.EDQUOT, "free some space or choose another place"),
+        (errno.EACCES, "change the permissions of its folder or choose another place"),
+        (errno.EROFS, "choose another place"),
+        (errno.ENOENT, "make its folder first or choose another place"),
+        (errno.ENAMETOOLONG, "choose a shorter name"),
+        (errno.EMFILE, "close other programs and try again"),
+    ],
+)
+def test_the_advice_fits_the_cause(file, monkeypatch, number, advice):
+    def fail(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(TraceFileError) as caught:
+        writer.write_trace(file, HEADER, {})
+    assert str(caught.value).endswith(f": {os.strerror(number)}; {advice}")
+
+
 def test_member_names_are_never_paths(tmp_path):
     meta = hostile_meta(b"x")
     meta["tables"] = {"../../etc/passwd": meta["tables"]["ops"]}

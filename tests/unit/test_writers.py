@@ -6,8 +6,12 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from overlane import open_trace
 from overlane.errors import OverlaneError
+from overlane.readers.kineto.keys import CATEGORIES
 from overlane.tables import table_from_columns
 from overlane.validation import validate
 from overlane.writers import WRITERS, WriterRegistry
@@ -78,6 +82,174 @@ def test_chrome_json_keeps_times_exactly_and_joins_calls_to_operations(trace, tm
     assert by_name["memory"]["args"] == {"value": "0.5"}
     flows = [(e["ph"], e["id"], e["pid"], e["ts"]) for e in file["traceEvents"] if e["ph"] in "sf"]
     assert flows == [("s", 5, 42, "1000.001"), ("f", 5, 0, "1234.567")]
+
+
+def through_chrome(tables, folder, **header):
+    """Write tables as Chrome JSON and read them back."""
+    trace = validate("made", Header("made", **header), tables)
+    WRITERS.find("chrome").write(trace, folder / "t.json")
+    return open_trace(folder / "t.json")
+
+
+COUNTED = ("ops", "api_calls", "ranges", "syncs", "overheads", "instants")
+IDS = ("device_id", "context_id", "stream_id", "correlation_id", "external_id", "start_ns", "end_ns", "name")
+
+
+def busy_ns(rows, key):
+    """Length of the union of the finished intervals of each group, walked in the order of their starts."""
+    total, reach = {}, {}
+    for row in sorted((r for r in rows if r["end_ns"] is not None), key=lambda r: r["start_ns"]):
+        group = key(row)
+        start = max(row["start_ns"], reach.get(group, 0))
+        total[group] = total.get(group, 0) + max(row["end_ns"] - start, 0)
+        reach[group] = max(reach.get(group, 0), row["end_ns"])
+    return total
+
+
+MAYBE = st.none() | st.integers(0, 3)
+ENGINE_OF = {"kernel": ["compute"], "memset": ["memset"], "other": [None]}
+COPY_ENGINES = [None, "copy_h2d", "copy_d2h", "copy_d2d", "copy_p2p"]
+
+
+@st.composite
+def intervals(draw, **columns):
+    """Columns of up to six rows with stamps close together, so that many touch, tie or never end."""
+    count = draw(st.integers(0, 6))
+    starts = draw(st.lists(st.integers(0, 3000), min_size=count, max_size=count))
+    lengths = draw(st.lists(st.none() | st.integers(0, 2000), min_size=count, max_size=count))
+    ends = [None if n is None else start + n for start, n in zip(starts, lengths, strict=True)]
+    drawn = {k: draw(st.lists(v, min_size=count, max_size=count)) for k, v in columns.items()}
+    return {"start_ns": starts, "end_ns": ends, **drawn}
+
+
+@st.composite
+def traces(draw):
+    maybe_id = st.none() | st.integers(1, 3)
+    ops = draw(
+        intervals(
+            device_id=MAYBE, context_id=MAYBE, stream_id=MAYBE, correlation_id=MAYBE, external_id=maybe_id,
+            name=st.sampled_from(["", "k", "copy"]),
+            kind=st.sampled_from(["kernel", "memcpy", "memset", "other"]),
+        )
+    )  # fmt: skip
+    ops["engine"] = [draw(st.sampled_from(ENGINE_OF.get(kind, COPY_ENGINES))) for kind in ops["kind"]]
+    calls = draw(
+        intervals(
+            process_id=MAYBE, thread_id=MAYBE, correlation_id=MAYBE, name=st.just("call"),
+            api=st.sampled_from(["runtime", "driver", "other"]),
+        )
+    )  # fmt: skip
+    ranges = draw(
+        intervals(
+            process_id=MAYBE, thread_id=MAYBE, device_id=MAYBE, stream_id=MAYBE, name=st.just("r"),
+            track=st.sampled_from(["operator", "annotation", "device_annotation", "python", "other"]),
+            domain=st.none() | st.sampled_from(["mine", "other", *CATEGORIES]),
+        )
+    )  # fmt: skip
+    kinds = ["event", "stream", "context", "device", "stream_wait_event", "event_query", "stream_query"]
+    syncs = draw(intervals(device_id=MAYBE, stream_id=MAYBE, sync_kind=st.sampled_from([*kinds, "other"])))
+    overheads = draw(intervals(kind=st.just("o"), thread_id=MAYBE))
+    columns = {"ops": ops, "api_calls": calls, "ranges": ranges, "syncs": syncs, "overheads": overheads}
+    tables = {name: table_from_columns(name, found) for name, found in columns.items()}
+    count = tables["ops"].num_rows
+    said = [row for row in range(count) if draw(st.booleans())]
+    template = draw(
+        st.sampled_from(['{"note": "\\"device\\" #"}', '{"deep": {"stream": "x"}}', '{"bytes": #}'])
+    )
+    tables["attributes"] = table_from_columns(
+        "attributes",
+        {"table": ["ops"] * len(said), "row_id": said, "template": [template] * len(said),
+         "integers": [[7] if template == '{"bytes": #}' else []] * len(said)},
+    )  # fmt: skip
+    return tables
+
+
+@settings(max_examples=60, deadline=None)
+@given(traces(), st.sampled_from([0, 2**61 - 1500, 2**61 + 2**59 - 6000]))
+def test_chrome_json_is_read_back_as_the_same_operations(tmp_path_factory, tables, later_ns):
+    first = min(
+        [s for name in COUNTED if name in tables for s in tables[name]["start_ns"].to_pylist()] or [0]
+    )
+    if later_ns:  # one early mark puts all else near the end of what the format can say
+        tables["instants"] = table_from_columns("instants", {"name": ["mark"], "at_ns": [0]})
+        first = 0
+        for name in ("ops", "api_calls", "ranges", "syncs", "overheads"):
+            rows = tables[name].to_pylist()
+            columns = {key: [row[key] for row in rows] for key in tables[name].schema.names}
+            for key in ("start_ns", "end_ns"):
+                columns[key] = [None if ns is None else ns + later_ns for ns in columns[key]]
+            tables[name] = table_from_columns(name, columns, is_sorted=True)
+    back = through_chrome(tables, tmp_path_factory.mktemp("chrome"))
+    for name in COUNTED:
+        assert back.table(name).num_rows == (tables[name].num_rows if name in tables else 0), name
+    written, read = tables["ops"].to_pylist(), back.table("ops").to_pylist()
+    for row in read:
+        row["start_ns"] += first
+        row["end_ns"] = None if row["end_ns"] is None else row["end_ns"] + first
+    assert [[row[key] for key in IDS] for row in read] == [[row[key] for key in IDS] for row in written]
+    for key in (lambda r: r["device_id"], lambda r: (r["device_id"], r["engine"])):
+        assert busy_ns(read, key) == busy_ns(written, key)
+    for name, column in (("ranges", "track"), ("syncs", "sync_kind"), ("api_calls", "api"), ("ops", "kind")):
+        assert sorted(back.table(name)[column].to_pylist()) == sorted(tables[name][column].to_pylist())
+
+
+def test_an_operation_of_no_device_does_not_join_device_0(tmp_path):
+    ops = table_from_columns(
+        "ops",
+        {"device_id": [0, None], "kind": ["kernel"] * 2, "name": ["a", "b"], "start_ns": [0, 50],
+         "end_ns": [100, 150]},
+    )  # fmt: skip
+    back = through_chrome({"ops": ops}, tmp_path).table("ops").to_pylist()
+    assert [(row["device_id"], row["stream_id"], row["name"]) for row in back] == [
+        (0, None, "a"),
+        (None, None, "b"),
+    ]
+
+
+def test_the_devices_of_two_ranks_stay_apart(tmp_path):
+    ops = table_from_columns(
+        "ops",
+        {"rank": [0, 1], "device_id": [0, 0], "kind": ["kernel"] * 2, "name": ["a", "b"],
+         "start_ns": [0, 50], "end_ns": [100, 150]},
+    )  # fmt: skip
+    back = through_chrome({"ops": ops}, tmp_path).table("ops").to_pylist()
+    assert busy_ns(back, lambda row: row["device_id"]) == {0: 100, back[1]["device_id"]: 100}
+
+
+def test_an_event_of_unknown_phase_stays_a_range(tmp_path):
+    """Read as a range of no known track, whose category is that of kernels."""
+    kernel = {"cat": "kernel", "pid": 0, "tid": 7, "dur": 5, "args": {"device": 0}}
+    events = [{**kernel, "ph": "X", "name": "k", "ts": 0}, {**kernel, "ph": "Q", "name": "q", "ts": 9}]
+    (tmp_path / "odd.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    trace = open_trace(tmp_path / "odd.json")
+    assert (trace.table("ops").num_rows, trace.table("ranges").num_rows) == (1, 1)
+    back = through_chrome({name: trace.table(name) for name in ("ops", "ranges")}, tmp_path)
+    assert (back.table("ops").num_rows, back.table("ranges")["track"].to_pylist()) == (1, ["other"])
+    assert back.attributes("ranges", 0)["domain"] == "kernel"
+
+
+def test_times_that_the_format_cannot_say_are_refused(tmp_path):
+    columns = {"kind": ["kernel"] * 2, "name": ["k"] * 2}
+    for starts, ends in (([0, 1], [2**59, 5]), ([0, 2**61 + 2**59], [1, None])):
+        ops = table_from_columns("ops", {**columns, "start_ns": starts, "end_ns": ends})
+        with pytest.raises(OverlaneError, match=r"reaches over \d+ ns, .* convert it to another format"):
+            through_chrome({"ops": ops}, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shifted_times_keep_their_wall_clock(tmp_path):
+    ops = table_from_columns(
+        "ops", {"kind": ["kernel"] * 2, "name": ["k"] * 2, "start_ns": [0, 2**61], "end_ns": [1, 2**61 + 1]}
+    )
+    back = through_chrome({"ops": ops}, tmp_path, origin_unix_ns=10**18 + 1)
+    assert back.header.origin_unix_ns == 10**18 + 1
+    assert back.table("ops")["start_ns"].to_pylist() == [0, 2**61]
+
+
+def test_a_name_that_is_no_text_is_written(trace, tmp_path):
+    trace.name = "\udcff"
+    WRITERS.find("chrome").write(trace, tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["traceName"] == "\udcff"
 
 
 def test_parquet_folder_holds_the_contracts_columns(trace, tmp_path):

@@ -53,6 +53,8 @@ ANY_EXPOSED = IDLE + 1
 """Row of any copy without compute."""
 _ROWS = ANY_EXPOSED + 1
 
+_LOW_BITS = 32
+"""Lengths are added up in two parts, the low bits apart from the rest."""
 _NEVER = np.iinfo(np.int64).max
 _LOWEST = np.array([(mask & -mask).bit_length() - 1 for mask in range(1 << CLASSES)], np.int64)
 
@@ -71,7 +73,8 @@ class Sweep:
             bit set.
         longest: int64, shape (rows, 2): length and start; row e is class e, the others are named above.
         op_count: int64, shape (7,): operations that touch the window.
-        work_ns: int64, shape (7,): their lengths inside the window, added up.
+        work_ns: Python integers, shape (7,): their lengths inside the window, added up. Many long ones at
+            the same time pass 64 bits.
         level_ns: int64, shape (levels,): time with exactly that many operations open.
         level_longest: int64, shape (levels, 2): start and end of the longest such interval.
     """
@@ -79,7 +82,7 @@ class Sweep:
     subset_ns: Times
     longest: Times
     op_count: Times
-    work_ns: Times
+    work_ns: np.ndarray[Any, np.dtype[np.object_]]
     level_ns: Times
     level_longest: Times
 
@@ -121,8 +124,9 @@ def sweep(start: Times, end: Times, engine: Classes, *, window: tuple[int, int],
     low, high = window[0], max(window)
     with ThreadPoolExecutor(1) as beside:  # neither pass holds the interpreter's lock
         levels = beside.submit(concurrency, (start, end), (low, high))
-        engines = _engines(start, end, engine, low, high, takes_edge)
-        return Sweep(*engines, *levels.result())
+        subset_ns, longest, op_count, work = _engines(start, end, engine, low, high, takes_edge)
+        work_ns = (work[0].astype(object) << _LOW_BITS) + work[1].astype(object)
+        return Sweep(subset_ns, longest, op_count, work_ns, *levels.result())
 
 
 @njit(cache=True, nogil=True)
@@ -188,6 +192,12 @@ def _turn(longest: Times, since: Times, last: int, mask: int, at: int) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _add(sums: Times, row: int, length: int) -> None:
+    sums[0, row] += length >> _LOW_BITS
+    sums[1, row] += length & ((1 << _LOW_BITS) - 1)
+
+
+@njit(cache=True, nogil=True)
 def _engines(  # noqa: PLR0917 - the loop is one state machine; split, its state would leave the registers
     start: Times,
     end: Times,
@@ -199,7 +209,7 @@ def _engines(  # noqa: PLR0917 - the loop is one state machine; split, its state
     subset_ns = np.zeros(1 << CLASSES, np.int64)
     longest = np.zeros((_ROWS, 2), np.int64)
     op_count = np.zeros(CLASSES, np.int64)
-    work_ns = np.zeros(CLASSES, np.int64)
+    work = np.zeros((2, CLASSES), np.int64)
     since = np.full(CLASSES + 3, low, np.int64)
     busy_until = np.zeros(CLASSES, np.int64)
     at, mask = low, 0
@@ -214,7 +224,7 @@ def _engines(  # noqa: PLR0917 - the loop is one state machine; split, its state
                     op_count[e] += 1
                 continue
             op_count[e] += 1
-            work_ns[e] += finish - begin
+            _add(work, e, finish - begin)
         # Ends at `begin` itself wait, so that an operation that touches its predecessor prolongs it.
         while next_end < begin:
             now, closing, rest, next_end = next_end, 0, mask, _NEVER
@@ -241,4 +251,4 @@ def _engines(  # noqa: PLR0917 - the loop is one state machine; split, its state
             busy_until[e] = finish
     subset_ns[0] += high - at
     _keep(longest, IDLE, since[CLASSES + 1], high)
-    return subset_ns, longest, op_count, work_ns
+    return subset_ns, longest, op_count, work

@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from overlane.commands.loading import add_trace_argument, load
+from overlane.commands.output import printable
 from overlane.errors import MachineError, OverlaneError
+
+if TYPE_CHECKING:
+    from overlane.writers import Writer
 
 __all__ = ["COMMAND", "ConvertCommand"]
 
@@ -42,29 +47,37 @@ class ConvertCommand:
             MachineError: OUT cannot be written.
         """
         from overlane.writers import WRITERS  # noqa: PLC0415 - help must answer without loading Arrow
+        from overlane_collect.writer import advice_for  # noqa: PLC0415
 
         source, target = getattr(arguments, "in"), arguments.out
         writer = WRITERS.find(arguments.to) if arguments.to else WRITERS.for_path(target)
-        if target.exists() and not arguments.force:
-            raise OverlaneError(f"{target} exists; choose another name, or replace it with --force")
-        if target.exists() and not target.is_file() and not target.is_dir():
-            raise OverlaneError(f"{target} is a device or pipe; give the name of a file or folder")
-        if writer.suffixes and target.is_dir():
+        try:
+            _check_target(target, writer, replaces=arguments.force)
+        except OSError as error:  # a folder on the way may not be entered, or the name is too long
             raise OverlaneError(
-                f"{target} is a folder and {writer.name} is written as one file; give its name"
-            )
-        if not target.absolute().parent.is_dir():
-            raise OverlaneError(f"the folder {target.absolute().parent} does not exist; make it first")
+                f"{target} cannot be reached: {error.strerror or error}; "
+                "change the permissions of its folder or choose another place"
+            ) from error
         trace = load(source)
         try:
             writer.write(trace, target)
         except OSError as error:
             raise MachineError(
-                f"{target} could not be written: {error.strerror or error}; "
-                "free some space or choose another place"
+                f"{target} could not be written: {error.strerror or error}; {advice_for(error)}"
             ) from error
-        sys.stderr.write(f"wrote {target} ({writer.name})\n" if sys.stderr.isatty() else "")
+        sys.stderr.write(printable(f"wrote {target} ({writer.name})") + "\n" if sys.stderr.isatty() else "")
         return 0
+
+
+def _check_target(target: Path, writer: Writer, *, replaces: bool) -> None:
+    if target.exists() and not replaces:
+        raise OverlaneError(f"{target} exists; choose another name, or replace it with --force")
+    if target.exists() and not target.is_file() and not target.is_dir():
+        raise OverlaneError(f"{target} is a device or pipe; give the name of a file or folder")
+    if writer.suffixes and target.is_dir():
+        raise OverlaneError(f"{target} is a folder and {writer.name} is written as one file; give its name")
+    if not target.absolute().parent.is_dir():
+        raise OverlaneError(f"the folder {target.absolute().parent} does not exist; make it first")
 
 
 COMMAND = ConvertCommand()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 from overlane.commands.loading import add_trace_argument, load
+from overlane.commands.output import json_text, printable
 from overlane.commands.tables import table_text
 
 if TYPE_CHECKING:
@@ -37,10 +37,9 @@ class InfoCommand:
         """
         info = trace_info(load(arguments.trace))
         if arguments.json:
-            json.dump(info, sys.stdout, indent=2, ensure_ascii=False)
-            sys.stdout.write("\n")
+            sys.stdout.write(json_text(info))
         else:
-            sys.stdout.write(_text(info))
+            sys.stdout.write(_text(printable(info)))
         return 0
 
 

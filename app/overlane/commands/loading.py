@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from overlane.commands.output import printable
+
 if TYPE_CHECKING:
     from overlane.trace import Trace
 
@@ -69,7 +71,7 @@ def load(path: Path) -> Trace:
     """
     from overlane.readers import open_trace  # noqa: PLC0415 - help must answer without loading the readers
 
-    bar = ProgressBar(f"reading {path.name}")
+    bar = ProgressBar(printable(f"reading {path.name}"))
     try:
         return open_trace(path, progress=bar)
     finally:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from overlane.commands.loading import add_trace_argument, load
+from overlane.commands.output import json_text, printable
 from overlane.commands.tables import table_text
 
 if TYPE_CHECKING:
-    from overlane.analysis.engines import EngineReport
+    from overlane.analysis.engines import DeviceReport, EngineReport
     from overlane.trace import Trace
 
 __all__ = ["COMMAND", "SECTIONS", "ReportCommand", "Section", "report_json"]
 
 JSON_VERSION = 1
+_REACH_NS = 1 << 62  # the length of any window has 63 bits then
 _Rows: TypeAlias = list[dict[str, Any]]
 _Columns: TypeAlias = tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]
 
@@ -32,6 +33,7 @@ class Section:
         title: Heading of the text.
         help: What it answers.
         rows: From the engine report to the section's list in the JSON.
+        why_empty: The sentence that stands in the text for a device without rows.
         columns: Column titles of the text table, with what each shows of a row.
     """
 
@@ -39,6 +41,7 @@ class Section:
     title: str
     help: str
     rows: Callable[[EngineReport], _Rows]
+    why_empty: Callable[[DeviceReport], str]
     columns: _Columns
 
 
@@ -77,12 +80,15 @@ class ReportCommand:
         """
         names = arguments.section or [section.name for section in SECTIONS]
         sections = [section for section in SECTIONS if section.name in names]
-        report = report_json(load(arguments.trace), sections, window=arguments.window)
+        from overlane.analysis.engines import engine_report  # noqa: PLC0415 - loads compiled code
+
+        trace = load(arguments.trace)
+        measured = engine_report(trace, window=arguments.window)
+        report = report_json(trace, measured, sections, window=arguments.window)
         if arguments.json:
-            json.dump(report, sys.stdout, indent=2, ensure_ascii=False)
-            sys.stdout.write("\n")
+            sys.stdout.write(json_text(report))
         else:
-            sys.stdout.write(_text(report, sections, is_markdown=arguments.markdown))
+            sys.stdout.write(_text(printable(report), measured, sections, is_markdown=arguments.markdown))
         return 0
 
 
@@ -101,24 +107,28 @@ def parse_window(text: str) -> tuple[int, int]:
         ) from None
     if end <= start:
         raise argparse.ArgumentTypeError(f"the window {text} holds no time; its end must be after its start")
+    if max(abs(start), abs(end)) >= _REACH_NS:
+        raise argparse.ArgumentTypeError(f"the window {text} is out of reach; give ns below {_REACH_NS}")
     return start, end
 
 
-def report_json(trace: Trace, sections: list[Section], *, window: tuple[int, int] | None) -> dict[str, Any]:
+def report_json(
+    trace: Trace, measured: EngineReport, sections: list[Section], *, window: tuple[int, int] | None
+) -> dict[str, Any]:
     """Return the report as JSON values.
+
+    Args:
+        trace: What was measured.
+        measured: Its figures.
+        sections: Which lists to give.
+        window: The window that was asked for, in ns; shown where no device could be measured.
 
     Returns:
         `schema`, `name`, `window_start_ns`, `window_end_ns`, `devices` (list of `rank`, `device_id`,
         `window_ns`, `busy_ns`, `idle_ns` ...), one list per section, and `integrity`. Intervals
         `longest_ns` are the start and end of the longest unbroken stretch that proves the number beside
         them.
-
-    Raises:
-        OverlaneError: The window ends before it starts.
     """
-    from overlane.analysis.engines import engine_report  # noqa: PLC0415 - loads compiled code
-
-    measured = engine_report(trace, window=window)
     given = measured.devices[0].window if measured.devices else window or (0, 0)
     return {
         "schema": JSON_VERSION,
@@ -218,6 +228,23 @@ def _concurrency_rows(report: EngineReport) -> _Rows:
     ]
 
 
+def _no_engines(_: DeviceReport) -> str:
+    return "No engine was used."
+
+
+def _no_overlap(device: DeviceReport) -> str:
+    used = "Only one engine was used" if device.engines else "No engine was used"
+    return f"{used}, so nothing can overlap."
+
+
+def _no_exposed(_: DeviceReport) -> str:
+    return "No copy engine was used, so no copy can be exposed."
+
+
+def _no_concurrency(_: DeviceReport) -> str:
+    return "The window holds no time."
+
+
 def _fraction(ns: int, window_ns: int) -> float:
     return ns / window_ns if window_ns else 0.0
 
@@ -262,6 +289,7 @@ SECTIONS = (
         "Engines",
         "busy time of each engine",
         _engine_rows,
+        _no_engines,
         (
             *_DEVICE, ("engine", _engine("engine")), ("operations", _plain("op_count")),
             ("busy", _ns("busy_ns")),
@@ -273,6 +301,7 @@ SECTIONS = (
         "Overlap of engines",
         "time in which two engines were both busy",
         _overlap_rows,
+        _no_overlap,
         (
             *_DEVICE, ("engine", _engine("engine_a")), ("and", _engine("engine_b")),
             ("overlap", _ns("overlap_ns")),
@@ -284,6 +313,7 @@ SECTIONS = (
         "Exposed copies",
         "copy time in which nothing computed",
         _exposed_rows,
+        _no_exposed,
         (
             *_DEVICE, ("engine", _engine("engine")), ("exposed", _ns("exposed_ns")),
             ("of window", _share("exposed_fraction")), _PROOF,
@@ -294,6 +324,7 @@ SECTIONS = (
         "Operations open at once",
         "time at each number of open operations",
         _concurrency_rows,
+        _no_concurrency,
         (
             *_DEVICE, ("open", _plain("concurrency")), ("time", _ns("at_level_ns")),
             ("of window", _share("at_level_fraction")), _PROOF,
@@ -308,27 +339,51 @@ _DEVICES = (
 )  # fmt: skip
 
 
-def _text(report: dict[str, Any], sections: list[Section], *, is_markdown: bool) -> str:
+def _text(
+    report: dict[str, Any], measured: EngineReport, sections: list[Section], *, is_markdown: bool
+) -> str:
     mark = "# " if is_markdown else ""
     lines = [mark + report["name"], ""]
-    if not report["devices"]:
+    if not measured.devices:
         lines += ["No device operations: there is no GPU work to report on.", ""]
     for item in report["integrity"]:
         if item["status"] != "ok":
             lines += [f"{item['status']}: {item['detail']}", ""]
-    unfinished = sum(device["unfinished_count"] for device in report["devices"])
+    unfinished = sum(device.unfinished_count for device in measured.devices)
     if unfinished:
         lines += [f"{unfinished} operations had not finished; they are taken to run to the last stamp.", ""]
-    tables: list[tuple[str, _Rows, _Columns]] = [("Devices", report["devices"], _DEVICES)]
-    tables += [(section.title, report[section.name], section.columns) for section in sections]
-    for title, rows, columns in tables:
-        if not rows:
-            continue
-        cells = [[show(row) for _, show in columns] for row in rows]
-        heading = f"## {title}" if is_markdown else title
-        table = table_text([name for name, _ in columns], cells, is_markdown=is_markdown)
-        lines += [heading, "", table, ""]
+    if not measured.devices:
+        return "\n".join(lines)
+    lines += _table("Devices", report["devices"], _DEVICES, [], is_markdown=is_markdown)
+    for section in sections:
+        rows = report[section.name]
+        reasons = _reasons(section, rows, measured)
+        lines += _table(section.title, rows, section.columns, reasons, is_markdown=is_markdown)
     return "\n".join(lines)
+
+
+def _reasons(section: Section, rows: _Rows, measured: EngineReport) -> list[str]:
+    """Say for every device without a row why it has none."""
+    shown = {(row["rank"], row["device_id"]) for row in rows}
+    without = [device for device in measured.devices if (device.rank, device.device_id) not in shown]
+    if len(measured.devices) == 1:
+        return [section.why_empty(device) for device in without]
+    return [f"{_device_name(device)}: {section.why_empty(device)}" for device in without]
+
+
+def _device_name(device: DeviceReport) -> str:
+    rank = "" if device.rank is None else f"rank {device.rank}, "
+    return f"{rank}device {'-' if device.device_id is None else device.device_id}"
+
+
+def _table(title: str, rows: _Rows, columns: _Columns, reasons: list[str], *, is_markdown: bool) -> list[str]:
+    lines = [f"## {title}" if is_markdown else title, ""]
+    if rows:
+        cells = [[show(row) for _, show in columns] for row in rows]
+        lines += [table_text([name for name, _ in columns], cells, is_markdown=is_markdown), ""]
+    for reason in reasons:
+        lines += [reason, ""]
+    return lines
 
 
 COMMAND = ReportCommand()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from overlane.errors import NotInLibraryError, TraceUnreadableError
@@ -37,11 +38,21 @@ def check_library(folder: Path | None) -> None:
     """Refuse a library that is no folder.
 
     Raises:
-        NotInLibraryError: It is missing or a file.
+        NotInLibraryError: It is missing, a file, or may not be read by this user.
     """
-    if folder is not None and not folder.is_dir():
-        found = "is a file" if folder.exists() else "does not exist"
-        raise NotInLibraryError(f"the library {folder} {found}; name a folder with --library")
+    if folder is None:
+        return
+    try:
+        if not folder.is_dir():
+            found = "is a file" if folder.exists() else "does not exist"
+            raise NotInLibraryError(f"the library {folder} {found}; name a folder with --library")
+        with os.scandir(folder):  # it may be listed
+            os.stat(os.path.join(folder, "."))  # noqa: PTH116, PTH118 - and entered; a Path drops the dot
+    except OSError as error:
+        raise NotInLibraryError(
+            f"the library {folder} cannot be read: {error.strerror or error}; "
+            "change its permissions or name another folder with --library"
+        ) from error
 
 
 class ServeCommand:
@@ -94,12 +105,18 @@ class ServeCommand:
 
 
 def _check_exists(path: Path) -> None:
-    if path.is_dir():
+    try:
+        if path.is_dir():
+            raise TraceUnreadableError(
+                f"{path} is a folder; name a trace in it, or show all of it with --library {path}"
+            )
+        if not path.exists():
+            raise TraceUnreadableError(f"{path} does not exist; check the name")
+    except OSError as error:  # a folder on the way may not be entered, or the name is too long
         raise TraceUnreadableError(
-            f"{path} is a folder; name a trace in it, or show all of it with --library {path}"
-        )
-    if not path.exists():
-        raise TraceUnreadableError(f"{path} does not exist; check the name")
+            f"{path} cannot be reached: {error.strerror or error}; "
+            "change the permissions of its folder or check the name"
+        ) from error
 
 
 COMMAND = ServeCommand()

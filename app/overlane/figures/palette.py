@@ -1,10 +1,12 @@
-"""Colours and names of everything that is drawn; the canvas has the same values as CSS variables."""
+"""Colours and words of everything that is drawn; the canvas has the same values as CSS variables."""
 
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
+
+from overlane.timeline.categories import ENGINE_LABELS, engine_label
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -35,16 +37,6 @@ COLOURS: dict[str, tuple[str, str]] = {
 }
 """Category to its colour on a light and on a dark page."""
 
-ENGINE_LABELS = {
-    "compute": "compute",
-    "copy_h2d": "copy H2D",
-    "copy_d2h": "copy D2H",
-    "copy_d2d": "copy D2D",
-    "copy_p2p": "copy P2P",
-    "memset": "memset",
-}
-"""Engine to the words that the pages use for it."""
-
 # Background, raised surface, rule, text and quiet text of the pages.
 _SURFACES: dict[Theme, tuple[str, str, str, str, str]] = {
     "light": ("#fbfcfd", "#ffffff", "#e4e8ee", "#1c2430", "#66707e"),
@@ -57,11 +49,6 @@ def colour(category: str, theme: Theme) -> str:
     """Return the colour of a category as a hex code; unknown categories look like `other`."""
     light, dark = COLOURS.get(category, COLOURS["other"])
     return dark if theme == "dark" else light
-
-
-def engine_label(engine: str | None) -> str:
-    """Return the words for an engine; None is an operation whose engine the source does not say."""
-    return "engine not recorded" if engine is None else ENGINE_LABELS.get(engine, engine)
 
 
 def graph_objects() -> Any:

@@ -98,11 +98,11 @@ def format_stamps(start_ns: int, end_ns: int) -> str:
 
 
 def exact_ns(ns: int | None) -> str:
-    """Write nanoseconds digit by digit in groups of three.
+    r"""Write nanoseconds digit by digit in groups of three, with narrow spaces that no line breaks at.
 
     Example:
         >>> exact_ns(13_587_412)
-        '13 587 412 ns'
+        '13\u202f587\u202f412 ns'
     """
     if ns is None:
         return "unknown"
@@ -141,11 +141,11 @@ def format_rate(count: int | None, ns: int | None) -> str:
 
 
 def format_count(count: int) -> str:
-    """Write a whole number in groups of three.
+    r"""Write a whole number in groups of three, with narrow spaces that no line breaks at.
 
     Example:
         >>> format_count(1234567)
-        '1 234 567'
+        '1\u202f234\u202f567'
     """
     return f"{count:,}".replace(",", "\u202f")
 

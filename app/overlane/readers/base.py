@@ -11,14 +11,16 @@ from typing import Protocol
 from overlane.errors import TraceUnreadableError
 from overlane.trace import Trace
 
-__all__ = ["HEAD_BYTES", "Head", "Progress", "Reader"]
+__all__ = ["GZIP_SIGNATURE", "HEAD_BYTES", "Head", "Progress", "Reader"]
 
 Progress = Callable[[float], object]
 """Called with the fraction that is done, 0 to 1; what it raises ends the reading."""
 
 HEAD_BYTES = 1 << 16
 
-_GZIP_SIGNATURE = b"\x1f\x8b"
+GZIP_SIGNATURE = b"\x1f\x8b"
+_BLANK = b" \t\r\n"
+_BYTE_ORDER_MARKS = {b"", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"}
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Head:
                 is empty, or starts like gzip but is not.
         """
         try:
+            if path == Path():
+                raise TraceUnreadableError(
+                    "the name of the trace is empty (or names the current folder); name one file"
+                )
             if path.is_dir():
                 raise TraceUnreadableError(f"{path} is a folder, not a trace; name one file inside it")
             if path.exists() and not path.is_file():
@@ -67,11 +73,12 @@ class Head:
             ) from None
         if not raw:
             raise TraceUnreadableError(f"{path.name} is empty; record it again, or look for a copy")
-        if not raw.startswith(_GZIP_SIGNATURE):
+        if not raw.startswith(GZIP_SIGNATURE):
             if path.suffix == ".gz":
                 raise TraceUnreadableError(
                     f"{path.name} is called .gz but is not gzipped; rename it without .gz, or fetch it again"
                 )
+            _refuse_blank(path, raw)
             return cls(path, raw, False, size)
         try:
             inflated = zlib.decompressobj(wbits=31).decompress(raw, HEAD_BYTES)
@@ -83,7 +90,15 @@ class Head:
             raise TraceUnreadableError(
                 f"{path.name} is a gzip file without content, or cut; fetch or record it again"
             )
+        _refuse_blank(path, inflated)
         return cls(path, inflated, True, size)
+
+
+def _refuse_blank(path: Path, content: bytes) -> None:
+    if len(content) < HEAD_BYTES and content.strip(_BLANK) in _BYTE_ORDER_MARKS:
+        raise TraceUnreadableError(
+            f"{path.name} is empty but for white space; record it again, or look for a copy"
+        )
 
 
 class Reader(Protocol):

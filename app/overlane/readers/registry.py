@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from overlane.errors import OverlaneError, TraceUnreadableError
-from overlane.readers.base import Head, Reader
+from overlane.readers.base import GZIP_SIGNATURE, Head, Reader
 from overlane.readers.kineto import KinetoReader
 from overlane.readers.native import NativeReader
 
@@ -16,6 +16,13 @@ READERS: tuple[Reader, ...] = (NativeReader(), KinetoReader())
 """All readers, asked in this order."""
 
 _SQLITE = b"SQLite format 3\x00"
+_PACKED = {GZIP_SIGNATURE: "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+_WIDE_MARKS = {
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
 _ADVICE = "record the program with PyTorch's profiler (export_chrome_trace) or with overlane"
 
 
@@ -76,6 +83,13 @@ def _looks_like(head: Head) -> str:
         return f"it looks like an XPlane of JAX or TensorFlow, for which there is no reader yet; {_ADVICE}"
     if name.endswith((".pftrace", ".perfetto-trace")):
         return f"it looks like a Perfetto protobuf trace, for which there is no reader yet; {_ADVICE}"
+    for signature, packer in _PACKED.items():
+        if content.startswith(signature):
+            inside = " inside gzip" if head.is_gzip else ""
+            return f"it is packed with {packer}{inside}; unpack it, or pack it with gzip once"
+    encoding = _wide_encoding(content)
+    if encoding is not None:
+        return f"it is text in {encoding}; save it as UTF-8 (PowerShell: Set-Content -Encoding utf8)"
     if content.startswith(b"PK"):
         return "it is a ZIP archive; unpack it and name the trace inside"
     if (
@@ -85,3 +99,14 @@ def _looks_like(head: Head) -> str:
     ):
         return f"it looks like text, perhaps CSV, but holds no JSON; {_ADVICE}"
     return f"its content is of no known format; {_ADVICE}"
+
+
+def _wide_encoding(content: bytes) -> str | None:
+    """Return UTF-16 or UTF-32 for text with a byte order mark, or that starts with two ASCII characters."""
+    for mark, encoding in _WIDE_MARKS.items():
+        if content.startswith(mark):
+            return encoding
+    zeros = tuple(byte == 0 for byte in content[:8])
+    if zeros in {(False, True, True, True) * 2, (True, True, True, False) * 2}:
+        return "UTF-32"
+    return "UTF-16" if zeros[:4] in {(False, True) * 2, (True, False) * 2} else None

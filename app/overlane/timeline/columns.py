@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,13 @@ from overlane.timeline.categories import CODES
 from overlane.trace import Trace
 
 __all__ = [
-    "KEY_COLUMNS",
     "Key",
     "by_word",
     "call_categories",
     "engine_categories",
     "factorize",
-    "lane_key",
+    "none_last",
+    "of_rank",
     "one_category",
     "one_chunk",
     "operation_categories",
@@ -32,26 +32,32 @@ Key = tuple[Any, ...]
 COLLECTIVE_MARKS = ("nccl", "rccl", "mscclkernel", "oneccl")
 """Parts of the lower-case names of kernels that carry out collectives."""
 
-KEY_COLUMNS: dict[str, tuple[str, ...]] = {
-    "ops": ("device_id", "context_id", "stream_id"),
-    "api_calls": ("process_id", "thread_id"),
-    "syncs": ("process_id", "thread_id"),
-    "ranges": ("track", "process_id", "thread_id", "device_id", "stream_id"),
-    "instants": ("process_id", "thread_id"),
-    "overheads": ("process_id", "thread_id"),
-    "counters": ("process_id", "device_id", "track"),
-}
-"""Columns that tell the lane of a row; `lane_key` leaves out what does not tell it for a kind of range."""
+_NO_RANK = np.iinfo(np.int32).min  # no rank is negative
 
 
-def lane_key(table: str, values: Sequence[Any]) -> Key:
-    """Return the lane key of a row from its key columns (`KEY_COLUMNS`)."""
-    if table != "ranges":
-        return tuple(values)
-    track, process, thread, device, stream = values
-    if track == "device_annotation":
-        return (track, None, None, device, stream)
-    return (track, process, thread, None, None)
+def of_rank(trace: Trace, rank: int | None, column: pa.ChunkedArray) -> Array | None:
+    """Return which rows are of a rank, bool (rows,), or None for all.
+
+    Rows without rank go to the first rank of a trace whose operations and calls all name one.
+
+    Args:
+        trace: Trace that the rows are of.
+        rank: One of its ranks.
+        column: The rows' ranks.
+    """
+    takes_null = rank is None or (None not in trace.ranks and rank == trace.ranks[0])
+    if column.null_count == len(column):
+        return None if takes_null else np.zeros(len(column), bool)
+    named = numbers(column, null=_NO_RANK)
+    mask = named == (_NO_RANK if rank is None else rank)
+    if takes_null:
+        mask |= named == _NO_RANK
+    return None if mask.all() else mask
+
+
+def none_last(key: Key) -> tuple[Any, ...]:
+    """Return what keys are sorted by when unknown parts come last."""
+    return tuple((value is None, value if value is not None else 0) for value in key)
 
 
 def factorize(table: pa.Table, columns: Iterable[str]) -> tuple[Array, list[Key]]:

@@ -25,7 +25,10 @@ LOOPS = ("fill", "find_bounds")
 
 Array = npt.NDArray[Any]
 
-SCRATCH = 40 + CATEGORY_LIMIT
+_PLACES = 256
+"""Busy times that are kept: a place is a stored byte, and a damaged one must not reach beyond them."""
+
+SCRATCH = 40 + _PLACES
 """Words that `fill` works with: first nodes of each level, busy times of the open run."""
 
 _LEAF = 1 << LEAF_BITS
@@ -110,14 +113,20 @@ def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
         threshold: Width of a pixel in ns, rounded up.
         scale: Columns per ns; 0 gathers all that is short into one run.
         scratch: int64 (SCRATCH,), any values.
-        out: Written from place 0; large enough for min(slices, columns + 2 * pixels + 6) of each lane.
+        out: Written from place 0; large enough for min(slices, columns + 2 * pixels + 6) of each lane and one
+            to spare, which takes whatever a damaged file has too much.
 
     Returns:
         Number of items.
     """
+    # n: items written. at: lane asked for, wire lane `lane`. i, stop: next slice and end, counted from the
+    # lane's first; j: the same slice's position in the stored arrays. k: level of the node at hand, -1 for a
+    # slice. plain_until: up to here no node can start. c: place of a category. run_*: the open run, whose row
+    # is -1 - j where only the slice's position is known yet.
     n = 0
-    busy = scratch[:CATEGORY_LIMIT]
-    level = scratch[CATEGORY_LIMIT:]
+    spare = out.start.shape[0] - 1
+    busy = scratch[:_PLACES]
+    level = scratch[_PLACES:]
     narrow = threshold // 4 * 3 if threshold > 1 else 1
     short = np.uint32(min(threshold, LONG_NS))
     for at in range(lanes.shape[0]):
@@ -153,8 +162,7 @@ def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
             longest = np.int64(0)
             row = np.int64(0)
             if i >= plain_until and i < stop:
-                plain_until = (i | (_LEAF - 1)) + 1
-                plain_until = min(plain_until, stop)
+                plain_until = min((i | (_LEAF - 1)) + 1, stop)
                 if (i & (_LEAF - 1)) == 0 and i + _LEAF <= stop:
                     k = k + 1 if k >= 0 else 1
                     while k >= depth or (i & ((_LEAF << k) - 1)) != 0 or i + (_LEAF << k) > stop:
@@ -166,7 +174,7 @@ def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
                         if end - start < narrow:
                             count = np.int64(_LEAF << k)
                             longest = slices.nodes[node + 2]
-                            row = slices.nodes[node + 3]
+                            row = max(slices.nodes[node + 3], np.int64(0))  # negative ones are positions
                             plain_until = i
                             break
                         k -= 1
@@ -216,9 +224,9 @@ def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
                 out.size[n] = run_count
                 out.row[n] = run_row if run_row >= 0 else slices.row[-1 - run_row]
                 out.busy[n] = total
-                out.category[n] = slices.category_of[lane, best]
+                out.category[n] = slices.category_of[lane, best & (CATEGORY_LIMIT - 1)]
                 out.lane[n] = lane
-                n += 1
+                n = min(n + 1, spare)
                 run_count = np.int64(0)
             if count == 0:
                 break
@@ -230,9 +238,9 @@ def fill(  # noqa: C901, PLR0912, PLR0915 - one loop, see above
                 out.size[n] = 1
                 out.row[n] = slices.row[origin + i]
                 out.busy[n] = longest
-                out.category[n] = slices.category_of[lane, slices.place[origin + i]]
+                out.category[n] = slices.category_of[lane, slices.place[origin + i] & (CATEGORY_LIMIT - 1)]
                 out.lane[n] = lane
-                n += 1
+                n = min(n + 1, spare)
             else:
                 if run_count == 0:
                     run_first = origin + i

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from overlane.errors import TraceUnreadableError
-from overlane.timeline import building
+from overlane.timeline import building, storing
 from overlane.timeline.categories import CATEGORY_LIMIT
-from overlane.timeline.slices import HEAD, LEAF_BITS, LONG_NS, Slices
+from overlane.timeline.slices import LONG_NS, Slices
 
 __all__ = ["MAX_WIRE_LANES", "Extras", "Layer", "Placement", "build_index", "open_index", "union_layer"]
 
@@ -38,6 +38,7 @@ class Layer:
     """Intervals of one table, with the lane that each is drawn on.
 
     Attributes:
+        name: What the layer is called.
         lane: int32 (n,), number among all lanes of the index, or -1 for a row that is not drawn.
         start: int64 (n,), ns, sorted (within each lane is enough when the lane has no overlaps).
         end: int64 (n,), ns, not before `start`.
@@ -47,6 +48,7 @@ class Layer:
         height: uint8 (n,), height of a counter's slice; None for other layers.
     """
 
+    name: str
     lane: Array
     start: Array
     end: Array
@@ -149,10 +151,8 @@ def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
     rows = np.flatnonzero((placed.sub == limit) & (layer.lane >= 0))
     if not len(rows):
         return None
-    category = (
-        layer.category if len(layer.category) > 1 else np.full(len(layer.start), layer.category[0], np.uint8)
-    )
-    runs = union_layer(layer.lane[rows], layer.start[rows], layer.end[rows], category[rows], lanes)
+    category = layer.category[rows] if len(layer.category) > 1 else layer.category
+    runs = union_layer(layer.lane[rows], layer.start[rows], layer.end[rows], category, lanes, name=layer.name)
     if layer.weight is not None and runs.weight is not None:
         # Members of a run stand together once both are ordered by lane.
         members = layer.weight[rows[np.argsort(layer.lane[rows], kind="stable")]]
@@ -166,31 +166,25 @@ def _merged(placed: _Placed, limit: int, lanes: int) -> Layer | None:
     return runs
 
 
-def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int) -> Layer:
+def union_layer(key: Array, start: Array, end: Array, category: Array, keys: int, *, name: str) -> Layer:
     """Return the layer of union runs of each key, each run with its first row and its number of rows.
 
     Args:
         key: int32 (n,), below `keys`, -1 to leave a row out.
         start: int64 (n,), ns, sorted.
         end: int64 (n,), ns.
-        category: uint8 (n,).
+        category: uint8 (n,), or (1,) when all are alike.
         keys: Number of keys; they become the lanes.
+        name: What the layer is called.
     """
     size = len(key)
+    category = category if len(category) == size else np.full(size, category[0], np.uint8)
     out = [np.empty(size, dtype) for dtype in (np.int32, np.int64, np.int64, np.int64, np.int64, np.uint8)]
     state = np.zeros((keys, building.STATE), np.int64)
     arguments = [*map(read_only, (key, start, end, category)), state, *out]
     n = building.union_runs(*arguments)
     lane, run_start, run_end, row, count, kind = (array[:n].copy() for array in out)
-    return Layer(lane, run_start, run_end, kind, row, count)
-
-
-def _create(folder: Path, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-    if 0 in shape:
-        np.save(folder / f"{name}.npy", np.zeros(shape, dtype))
-        return np.zeros(shape, dtype)
-    mapped = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
-    return np.asarray(mapped)
+    return Layer(name, lane, run_start, run_end, kind, row, count)
 
 
 def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
@@ -213,7 +207,8 @@ def build_index(layers: Sequence[Layer], lanes: int, folder: Path) -> Placement:
             "cut the recording to fewer streams or threads"
         )
     placed, counts, limit = _place(layers, lanes)
-    merged = [(_merged(item, limit, lanes), item) for item in placed]
+    has_merged = counts[:, limit].any()  # rarely: a look at every row is saved
+    merged = [(_merged(item, limit, lanes) if has_merged else None, item) for item in placed]
     for runs, _ in merged:
         if runs is not None:
             counts[:, limit] -= counts[:, limit] * np.isin(np.arange(lanes), runs.lane)
@@ -249,10 +244,10 @@ class _Writer:
         self.weight_of: list[tuple[Array, Array]] = []
         self.height_of: list[tuple[Array, Array]] = []
         self.slices = Slices(
-            start=_create(folder, "start", (total,), np.int64),
-            duration=_create(folder, "duration", (total,), np.uint32),
-            row=_create(folder, "row", (total,), np.uint32),
-            place=_create(folder, "place", (total,), np.uint8),
+            start=storing.create(folder, "start", (total,), np.int64),
+            duration=storing.create(folder, "duration", (total,), np.uint32),
+            row=storing.create(folder, "row", (total,), np.uint32),
+            place=storing.create(folder, "place", (total,), np.uint8),
             long_at=np.zeros(longs, np.int64),
             long_duration=np.zeros(longs, np.int64),
             lane_offset=lane_offset,
@@ -277,8 +272,8 @@ class _Writer:
             at = at[(layer.lane[at] >= 0) & (sub[at] != merged)]
             wire = first[layer.lane[at]] + sub[at]
             by_wire = np.argsort(wire, kind="stable")
-            ranks = np.arange(len(at)) - np.searchsorted(wire[by_wire], wire[by_wire])
-            target.append((before[wire[by_wire]] + ranks, values[at[by_wire]]))
+            within = np.arange(len(at)) - np.searchsorted(wire[by_wire], wire[by_wire])
+            target.append((before[wire[by_wire]] + within, values[at[by_wire]]))
 
     def finish(self) -> int:
         """Sort the side table, build the summary trees, store the rest; returns the bytes of all arrays."""
@@ -289,26 +284,21 @@ class _Writer:
         category_of = np.zeros_like(place_of)
         wire, kind = np.nonzero(present)
         category_of[wire, place_of[wire, kind]] = kind
-        blocks = np.diff(self.slices.lane_offset) >> LEAF_BITS
-        number = np.zeros_like(blocks)
-        while blocks.any():
-            number += blocks
-            blocks >>= 1
-        node_offset = np.concatenate([[0], np.cumsum(number * (HEAD + width))]).astype(np.int64)
+        node_offset = storing.node_offsets(self.slices.lane_offset, width)
         slices = self.slices._replace(
             long_at=self.slices.long_at[by_place],
             long_duration=self.slices.long_duration[by_place],
             node_offset=node_offset,
             category_of=category_of,
             width=width.astype(np.int64),
-            nodes=_create(self.folder, "nodes", (int(node_offset[-1]),), np.int64),
+            nodes=storing.create(self.folder, "nodes", (int(node_offset[-1]),), np.int64),
         )
         _in_two(lambda a, b: building.build_nodes(slices, place_of, a, b), slices.lane_offset)
         extras = self._extras()
         stored = slices._asdict() | vars(extras)
         for name, values in stored.items():
             if name not in {"start", "duration", "row", "place", "nodes"}:
-                np.save(self.folder / f"{name}.npy", values)
+                storing.save(self.folder, name, values)
         return sum(values.nbytes for values in stored.values())
 
     def _extras(self) -> Extras:
@@ -354,7 +344,7 @@ def open_index(folder: Path) -> tuple[Slices, Extras]:
 
     Raises:
         OSError: A file is missing.
-        ValueError: A file is not an array.
+        ValueError: A file is not an array, or the arrays do not fit together.
     """
 
     def load(name: str) -> Array:
@@ -366,4 +356,6 @@ def open_index(folder: Path) -> tuple[Slices, Extras]:
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
     slices = Slices(*(load(name) for name in Slices._fields))
-    return slices, Extras(*(load(name) for name in ("weight_at", "weight_sum", "height_at", "height")))
+    extras = Extras(*(load(name) for name in ("weight_at", "weight_sum", "height_at", "height")))
+    storing.check(slices, extras)
+    return slices, extras

@@ -12,22 +12,13 @@ import pyarrow.compute as pc
 
 from overlane.tables import numbers
 from overlane.timeline.columns import one_chunk
+from overlane.timeline.layers import NAME_COLUMNS
 from overlane.timeline.tile import NO_NAME
 from overlane.trace import Trace
 
-__all__ = ["NAME_COLUMNS", "Names", "short_name"]
+__all__ = ["Names", "short_name"]
 
 Array = npt.NDArray[Any]
-
-NAME_COLUMNS = {
-    "ops": "name",
-    "api_calls": "name",
-    "syncs": "sync_kind",
-    "ranges": "name",
-    "instants": "name",
-    "overheads": "kind",
-}
-"""Column that names a row of each table whose slices have names."""
 
 _LONGEST = 120
 

@@ -1,9 +1,9 @@
 """What is stored of an index: slices of wire lanes and the summary trees over them.
 
 Every lane holds slices that do not overlap, sorted by start, so starts and ends both rise. Over the slices
-of a lane lies a binary tree by rank: a leaf summarizes `1 << LEAF_BITS` consecutive slices, a node its two
-children; only full nodes exist. A node is `HEAD + width` int64 words: start of its first slice, end of its
-last, duration and row of its longest, then busy nanoseconds per category of the lane.
+of a lane lies a binary tree by position: a leaf summarizes `1 << LEAF_BITS` consecutive slices, a node its
+two children; only full nodes exist. A node is `HEAD + width` int64 words: start of its first slice, end of
+its last, duration and row of its longest, then busy nanoseconds per category of the lane.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def long_duration(positions: Array, durations: Array, at: int) -> int:
     Args:
         positions: `Slices.long_at`.
         durations: `Slices.long_duration`.
-        at: One of the positions.
+        at: One of the positions; any other, as of a damaged file, gets the least long duration.
     """
     a = 0
     b = positions.shape[0]
@@ -80,4 +80,6 @@ def long_duration(positions: Array, durations: Array, at: int) -> int:
             a = middle + 1
         else:
             b = middle
+    if a == positions.shape[0]:
+        return LONG_NS
     return durations[a]  # type: ignore[no-any-return]

@@ -6,7 +6,10 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
+
+from overlane.timeline.lending import Lender
 
 __all__ = ["MAGIC", "NO_NAME", "Tile", "encode_tile"]
 
@@ -20,6 +23,8 @@ NO_NAME = 0xFFFFFFFF
 
 _HEADER = struct.Struct("<IIdddIIII")
 _ALL_EXACT = 1
+
+_lender = Lender()
 
 
 @dataclass(frozen=True)
@@ -73,15 +78,10 @@ def encode_tile(tile: Tile) -> bytes:
         MAGIC, len(tile), float(tile.t0_ns), float(tile.t1_ns), window / tile.px,
         len(tile.names), _ALL_EXACT if tile.is_exact else 0, 0, 0,
     )  # fmt: skip
-    parts = [
-        header,
-        (tile.start_ns - tile.t0_ns).astype("<f4").tobytes(),
-        (tile.end_ns - tile.t0_ns).astype("<f4").tobytes(),
-        tile.row.astype("<u4").tobytes(),
-        tile.count.astype("<u4").tobytes(),
-        tile.name.astype("<u4", copy=False).tobytes(),
-        tile.lane.astype("<u2", copy=False).tobytes(),
-        tile.busy.tobytes(),
-        tile.category.tobytes(),
-    ]
-    return b"".join([*parts, bytes(-sum(map(len, parts)) % 4), tile.names])
+    start, end, row, count, name, lane = _lender.columns(len(tile), "<f4", "<f4", "<u4", "<u4", "<u4", "<u2")
+    np.subtract(tile.start_ns, tile.t0_ns, out=start, casting="unsafe")
+    np.subtract(tile.end_ns, tile.t0_ns, out=end, casting="unsafe")
+    row[...], count[...], name[...], lane[...] = tile.row, tile.count, tile.name, tile.lane
+    padding = bytes(-24 * len(tile) % 4)
+    columns = (start, end, row, count, name, lane, tile.busy, tile.category)
+    return b"".join([header, *(column.data for column in columns), padding, tile.names])

@@ -14,11 +14,13 @@ import numpy.typing as npt
 from overlane.tables import numbers
 from overlane.timeline import filling
 from overlane.timeline.categories import CATEGORIES, CODES
-from overlane.timeline.columns import KEY_COLUMNS, lane_key
+from overlane.timeline.columns import of_rank
 from overlane.timeline.filling import Output
 from overlane.timeline.index import Extras, Placement, build_index, open_index
 from overlane.timeline.lanes import Tracks
-from overlane.timeline.names import NAME_COLUMNS, Names
+from overlane.timeline.layers import LAYERS, NAME_COLUMNS
+from overlane.timeline.lending import Lender
+from overlane.timeline.names import Names
 from overlane.timeline.slices import LONG_NS, Slices
 from overlane.timeline.tile import NO_NAME, Tile
 from overlane.timeline.tracks import find_tracks
@@ -40,6 +42,7 @@ _TWO_THREADS_FROM = 200_000
 
 _ENDLESS = 1 << 62
 
+_lender = Lender()
 _pool = ThreadPoolExecutor(1, thread_name_prefix="overlane-tile")
 
 
@@ -60,7 +63,7 @@ class Timeline:
         tables = np.array([lane["table"] for lane in self._lanes], object)[self._of_wire]
         self._named_wires = {name: tables == name for name in NAME_COLUMNS if (tables == name).any()}
         self._by_key = {
-            (lane["table"], *key): at
+            (lane["layer"], *key): at
             for at, (lane, key) in enumerate(zip(self._lanes, meta["keys"], strict=True))
             if key is not None
         }
@@ -85,7 +88,10 @@ class Timeline:
             ValueError: A file is damaged.
         """
         meta = json.loads((folder / "timeline.json").read_text(encoding="utf-8"))
-        return cls(trace, rank, meta, *open_index(folder))
+        slices, extras = open_index(folder)
+        if sum(lane["sublanes"] for lane in meta["lanes"]) != len(slices.width):
+            raise ValueError("timeline.json is damaged: its lanes are not those of the index")
+        return cls(trace, rank, meta, slices, extras)
 
     # ------------------------------------------------------------------ drawing
 
@@ -129,7 +135,7 @@ class Timeline:
         width = px
         while True:
             items = self._items(wires, low, high, t0=t0, window=t1 - t0, width=width)
-            if len(items.start) <= limit:
+            if len(items.start) <= limit or width <= 0:
                 break
             width = min(width - 1, int(width * limit / len(items.start) * 0.97))
         return self._tile(items, t0_ns, t1_ns, px)
@@ -140,40 +146,43 @@ class Timeline:
         scale = width * COLUMNS_PER_PIXEL / window
         room = np.cumsum(np.minimum(high - low, 3 * width + 6))
         if not len(room):
-            return output_arrays(0)
+            return Output(*(values[:0] for values in output_arrays(0)))
+        out = output_arrays(int(room[-1]) + 1)
         slices = int((high - low).sum())
         middle = int(np.searchsorted(room, room[-1] // 2)) + 1
         if slices < _TWO_THREADS_FROM or middle >= len(wires):
-            out = output_arrays(int(room[-1]))
             n = filling.fill(self._slices, wires, low, high, t0, threshold, scale, _scratch(), out)
             return Output(*(values[:n] for values in out))
-        first, second = output_arrays(int(room[middle - 1])), output_arrays(int(room[-1] - room[middle - 1]))
+        halfway = int(room[middle - 1]) + 1
         other = _pool.submit(
             filling.fill, self._slices, wires[:middle], low[:middle], high[:middle], t0, threshold, scale,
-            _scratch(), first,
+            _scratch(), Output(*(values[:halfway] for values in out)),
         )  # fmt: skip
         n2 = filling.fill(
-            self._slices,
-            wires[middle:],
-            low[middle:],
-            high[middle:],
-            t0,
-            threshold,
-            scale,
-            _scratch(),
-            second,
-        )
+            self._slices, wires[middle:], low[middle:], high[middle:], t0, threshold, scale,
+            _scratch(), Output(*(values[halfway:] for values in out)),
+        )  # fmt: skip
         n1 = other.result()
-        return Output(*(np.concatenate([a[:n1], b[:n2]]) for a, b in zip(first, second, strict=True)))
+        for values in out:
+            values[n1 : n1 + n2] = values[halfway : halfway + n2]
+        return Output(*(values[: n1 + n2] for values in out))
 
     def _tile(self, items: Output, t0_ns: int, t1_ns: int, px: int) -> Tile:
-        extent = items.end - items.start
-        share = np.minimum(np.ceil(items.busy * 255.0 / np.maximum(extent, 1)), 255)
-        busy = np.maximum(share, 1).astype(np.uint8)
-        busy[extent == 0] = 255
+        extent, share, count, busy = _lender.columns(
+            len(items.start), np.int64, np.float64, np.int64, np.uint8
+        )
+        np.subtract(items.end, items.start, out=extent)
+        np.multiply(items.busy, 255.0, out=share)
+        # A slice without length is drawn at full height, like any slice that stands alone.
+        is_point = extent == 0
+        extent[is_point] = 1
+        np.ceil(np.divide(share, extent, out=share), out=share)
+        np.clip(share, 1, 255, out=share)
+        busy[...] = share
+        busy[is_point] = 255
         busy[items.category == CODES["instant"]] = 255
         is_exact = bool((items.size == 1).all())
-        count = items.size.copy()
+        count[...] = items.size
         self._apply_heights(items, busy)
         self._apply_weights(items, count)
         name = self._name_codes(items, count)
@@ -208,9 +217,11 @@ class Timeline:
             busy[some] = np.maximum.reduceat(padded, edges)[::2]
 
     def _name_codes(self, items: Output, count: Array) -> Array:
-        name = np.full(len(count), NO_NAME, np.uint32)
+        (name,) = _lender.columns(len(count), np.uint32)
+        name[...] = NO_NAME
         for table, is_named in self._named_wires.items():
-            chosen = np.flatnonzero((count == 1) & is_named[items.lane])
+            is_row = items.row < len(self._names.indices(table))  # not so in a damaged file
+            chosen = np.flatnonzero((count == 1) & is_named[items.lane] & is_row)
             if len(chosen):
                 name[chosen] = self._names.codes(table, items.row[chosen])
         return name
@@ -259,7 +270,7 @@ class Timeline:
         return {"previous": max(before)[1] if before else None, "next": min(after)[1] if after else None}
 
     def _place(self, wire: int, at: int) -> tuple[int, int, int]:
-        """Return what orders slices of one track: start, then sublane, then rank in the lane."""
+        """Return what orders slices of one track: start, then sublane, then position in the lane."""
         return int(self._slices.start[at]), wire, at
 
     def _row_times(self, table: str, row_id: int, at: int) -> tuple[int, int]:
@@ -282,8 +293,7 @@ class Timeline:
         if lane_at is None:
             return None
         values = self._trace.table(table)
-        column = "start_ns" if "start_ns" in values.schema.names else "at_ns"
-        start = values[column][row_id].as_py()
+        start = values[self._start_column(table)][row_id].as_py()
         lane = self._lanes[lane_at]
         covering = None
         for wire in range(lane["first"], lane["first"] + lane["sublanes"]):
@@ -298,26 +308,19 @@ class Timeline:
                 covering = (wire, low + last - 1)
         return covering  # the row is one of many in a union run
 
+    def _start_column(self, table: str) -> str:
+        return "start_ns" if "start_ns" in self._trace.table(table).schema.names else "at_ns"
+
     def _lane_of(self, table: str, row_id: int) -> int | None:
-        values = self._trace.table(table)
-        if not 0 <= row_id < values.num_rows:
+        kinds = [kind for kind in LAYERS if kind.table == table and not kind.is_union]
+        if not kinds or not 0 <= row_id < self._trace.table(table).num_rows:
             return None
-        if table == "blocks":
-            op = values["op_id"][row_id].as_py()
-            key: tuple[Any, ...] = (
-                self._trace.table("ops")["device_id"][op].as_py(),
-                values["sm_id"][row_id].as_py(),
-            )
-            owner = self._trace.table("ops")["rank"][op].as_py()
-        elif table in KEY_COLUMNS:
-            key = lane_key(table, [values[column][row_id].as_py() for column in KEY_COLUMNS[table]])
-            owner = values["rank"][row_id].as_py()
-        else:
+        row = kinds[0].rows(self._trace, self._trace.table(table).slice(row_id, 1))
+        chosen = of_rank(self._trace, self._rank, row["rank"])
+        if chosen is not None and not chosen[0]:
             return None
-        ranks = self._trace.ranks
-        if owner != self._rank and not (owner is None and None not in ranks and self._rank == ranks[0]):
-            return None
-        return self._by_key.get((table, *key))
+        keys = ((kind.name, *(row[column][0].as_py() for column in kind.key)) for kind in kinds)
+        return next((self._by_key[key] for key in keys if key in self._by_key), None)
 
     def search(
         self, text: str, *, kinds: Sequence[str] | None = None, limit: int = 500, after_ns: int | None = None
@@ -341,7 +344,7 @@ class Timeline:
                 continue
             rows = self._matching_rows(table, text)
             total += len(rows)
-            starts = self._trace.column(table, "at_ns" if table == "instants" else "start_ns")
+            starts = self._trace.column(table, self._start_column(table))
             if after_ns is not None:
                 rows = rows[np.searchsorted(rows, np.searchsorted(starts, after_ns, side="right")) :]
             found.extend((int(starts[row]), table, int(row)) for row in rows[:limit])
@@ -359,14 +362,9 @@ class Timeline:
         if not words.any():
             return np.zeros(0, np.int64)
         is_hit = words[self._names.indices(table)]
-        if len(self._trace.ranks) > 1:
-            ranks = self._trace.table(table)["rank"]
-            lowest = np.iinfo(np.int32).min
-            values = numbers(ranks, null=lowest)
-            mine = values == (lowest if self._rank is None else self._rank)
-            if None not in self._trace.ranks and self._rank == self._trace.ranks[0]:
-                mine |= values == lowest
-            is_hit &= mine
+        chosen = of_rank(self._trace, self._rank, self._trace.table(table)["rank"])
+        if chosen is not None:
+            is_hit &= chosen
         return np.flatnonzero(is_hit)
 
 
@@ -383,9 +381,30 @@ def _scratch() -> Array:
 
 
 def output_arrays(size: int) -> Output:
-    """Return arrays for a query to write `size` items to."""
-    start, end, first, number, row, busy = (np.empty(size, np.int64) for _ in range(6))
-    return Output(start, end, first, number, row, busy, np.empty(size, np.uint8), np.empty(size, np.uint16))
+    """Return arrays for a query to write `size` items to, with the place to spare that it needs."""
+    start, end, first, number, row, busy, lane, category = _lender.columns(
+        size + 1, *[np.int64] * 6, np.uint16, np.uint8
+    )
+    return Output(start, end, first, number, row, busy, category, lane)
+
+
+def _first_view(trace: Trace, rank: int | None) -> list[int]:
+    """Return the window to show first: all, or the device's work where that is a small part of all.
+
+    Setting up a device takes a hundred milliseconds and can be most of a short recording.
+    """
+    ops = trace.table("ops")
+    whole = [0, trace.span_ns]
+    mask = of_rank(trace, rank, ops["rank"])
+    start = numbers(ops["start_ns"]) if mask is None else numbers(ops["start_ns"])[mask]
+    if not len(start):
+        return whole
+    end = numbers(ops["end_ns"], null=0)
+    low, high = int(start[0]), max(int(start[-1]), int((end if mask is None else end[mask]).max()))
+    margin = (high - low) // 50 + 1
+    if (high - low) * 2 >= trace.span_ns:
+        return whole
+    return [max(0, low - margin), min(trace.span_ns, high + margin)]
 
 
 def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) -> dict[str, Any]:
@@ -398,14 +417,15 @@ def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) 
         "rank": rank,
         "ranks": list(trace.ranks),
         "span_ns": trace.span_ns,
+        "first_view": _first_view(trace, rank),
         "origin_unix_ns": None if origin is None else str(origin),
         "categories": list(CATEGORIES),
         "groups": [vars(group) for group in tracks.groups],
         "lanes": [
             {
                 "id": lane.id, "group": lane.group, "label": lane.label, "sublabel": lane.sublabel,
-                "kind": lane.kind, "table": lane.table, "first": first[at], "sublanes": sublanes[at],
-                "rows": lane.rows, "unit": lane.unit, "max": lane.max,
+                "kind": lane.kind, "layer": lane.layer, "table": lane.table, "first": first[at],
+                "sublanes": sublanes[at], "rows": lane.rows, "unit": lane.unit, "max": lane.max,
             }
             for at, lane in enumerate(tracks.lanes)
         ],

@@ -26,9 +26,9 @@ def warm_up() -> None:
     category = np.zeros(64, np.uint8)
     lane = np.zeros(64, np.int32)
     with tempfile.TemporaryDirectory(prefix="overlane-") as name:
-        runs = union_layer(lane, at, at, category, 1)
+        runs = union_layer(lane, at, at, category, 1, name="runs")
         runs.lane = runs.lane + np.int32(1)
-        build_index([Layer(lane, at, at, category), runs], 2, Path(name))
+        build_index([Layer("slices", lane, at, at, category), runs], 2, Path(name))
         slices, _ = open_index(Path(name))
         wires = np.arange(2)
         low, high = np.empty(2, np.int64), np.empty(2, np.int64)

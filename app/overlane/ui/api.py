@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from flask import Blueprint, Response, jsonify, request
+from flask import Blueprint, Response, current_app, jsonify, request
+from werkzeug.exceptions import HTTPException
 
 from overlane.errors import NotInLibraryError, OverlaneError
 from overlane.ui.rows import column_facts, connections, unknown_columns
@@ -21,6 +22,7 @@ __all__ = ["create_api", "rank_of"]
 MAX_PIXELS = 16_384
 """Widest viewport that is answered; an 8K screen has 7680 pixels."""
 MAX_LANE = 65_535
+_LANE_DIGITS = 20
 _WAIT_S = 2.0
 
 
@@ -45,7 +47,7 @@ def _whole(name: str, *, low: int, high: int) -> int:
     except ValueError:
         raise _BadRequestError(f"{name} must be a whole number, not {text[:40]!r}") from None
     if not low <= value <= high:
-        raise _BadRequestError(f"{name} must lie from {low} to {high}, not {value}")
+        raise _BadRequestError(f"{name} must lie from {low} to {high}, not {text[:40]}")
     return value
 
 
@@ -58,7 +60,10 @@ def _lanes(text: str | None) -> list[int] | None:
         first, _, last = part.partition("-")
         if not first.isdecimal() or (last and not last.isdecimal()):
             raise _BadRequestError(f"lanes must read like 0-12,15, not {text[:60]!r}")
-        low, high = int(first), int(last or first)
+        # Python refuses to read numbers of thousands of digits, in words of its own.
+        low, high = (
+            int(each) if len(each) <= _LANE_DIGITS else MAX_LANE + 1 for each in (first, last or first)
+        )
         if low > high or high > MAX_LANE:
             raise _BadRequestError(f"lanes must rise and stay below {MAX_LANE + 1}, not {part[:40]!r}")
         found.extend(range(low, high + 1))
@@ -108,6 +113,7 @@ def create_api(store: TraceStore) -> Blueprint:
 
     @api.get("/traces")
     def traces() -> Response:
+        store.notice_changes()
         return jsonify({"schema": 1, "traces": [listing_json(x) for x in store.listings()]})
 
     @api.get("/traces/<trace_id>/timeline")
@@ -174,6 +180,23 @@ def _add_error_handlers(api: Blueprint) -> None:
     @api.errorhandler(IndexError)
     def no_such_row(error: IndexError) -> tuple[Response, int]:
         return jsonify({"error": str(error)}), 404
+
+    @api.errorhandler(Exception)
+    def fault(error: Exception) -> tuple[Response, int]:
+        current_app.logger.error("a request failed", exc_info=error)
+        sentence = (
+            f"a fault of Overlane ({type(error).__name__}); please report it with what the server printed"
+        )
+        return jsonify({"error": sentence}), 500
+
+    # Of the whole application, since an address that is asked in a wrong way belongs to no blueprint yet.
+    @api.app_errorhandler(HTTPException)
+    def refused_by_flask(error: HTTPException) -> HTTPException | tuple[Response, int, dict[str, str]]:
+        if not request.path.startswith("/api/"):
+            return error
+        kept = {name: value for name, value in error.get_headers() if name == "Allow"}
+        sentence = f"{request.method} {request.path[:80]} is refused ({error.name}); see /api/traces"
+        return jsonify({"error": sentence}), error.code or 500, kept
 
 
 def row_json(trace: Trace, table: str, row_id: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dash.development.base_component import Component
 from overlane.figures.overlap import busy_bars, concurrency_bars, overlap_heatmap
 from overlane.figures.palette import Theme, engine_label
 from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
+from overlane.ui import ids
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import goto, heading, swatch, table
 
@@ -43,22 +44,32 @@ class Place:
     span_ns: int
     device_name: str = ""
 
-    def link(self, ns: int, proof: Sequence[int] | None, *, text: str = "") -> Component:
-        """Return a time as a link to the interval that proves it, which is marked there.
+    def href(self, proof: Sequence[int] | None) -> str:
+        """Return the address of an interval, marked in the timeline; empty where there is none.
 
         Args:
-            ns: The time.
+            proof: Start and end in ns; None or empty where what it proves is zero.
+        """
+        if not proof or proof[1] <= proof[0]:
+            return ""
+        start, end = int(proof[0]), int(proof[1])
+        shown = around(start, end, self.span_ns)
+        return timeline_href(self.trace_id, rank=self.rank, window=shown, marked=(start, end))
+
+    def link(self, ns: int, proof: Sequence[int] | None, *, text: str = "", exact: str = "") -> Component:
+        """Return a number as a link to the interval that proves it, which is marked there.
+
+        Args:
+            ns: The time that has the interval.
             proof: Start and end of its longest stretch; None or empty where it is zero.
             text: Words instead of the time.
+            exact: What shows on hover instead of the exact time.
         """
-        words = text or format_ns(ns)
-        if not proof or proof[1] <= proof[0]:
-            return html.Span(words, title=exact_ns(ns))
-        start, end = int(proof[0]), int(proof[1])
-        href = timeline_href(
-            self.trace_id, rank=self.rank, window=around(start, end, self.span_ns), marked=(start, end)
-        )
-        return goto(words, href, title=f"{exact_ns(ns)}; its longest stretch is {exact_ns(end - start)}")
+        words, exact = text or format_ns(ns), exact or exact_ns(ns)
+        href = self.href(proof)
+        if not proof or not href:
+            return html.Span(words, title=exact)
+        return goto(words, href, title=f"{exact}; its longest stretch is {exact_ns(proof[1] - proof[0])}")
 
 
 REPORT_VERSION = 1
@@ -112,7 +123,15 @@ def busy_table(device: dict[str, Any], place: Place, *, is_short: bool = False) 
             format_fraction(_share(item["busy_ns"], window)),
         ]
         if not is_short:
-            row += [format_count(item["op_count"]), format_ns(item["work_ns"])]
+            # Both speak of what the engine ran, so they lead to where it was busy longest.
+            busy = item["busy_ns"], item["longest_ns"]
+            exact_work = f"{exact_ns(item['work_ns'])} in all, overlaps counted twice"
+            row += [
+                place.link(
+                    *busy, text=format_count(item["op_count"]), exact=f"{item['op_count']} operations"
+                ),
+                place.link(*busy, text=format_ns(item["work_ns"]), exact=exact_work),
+            ]
         rows.append(row)
     head = ["engine", "busy", "share", *([] if is_short else ["operations", "sum of durations"])]
     return table("Busy time of each engine", head, rows, numbers=range(1, len(head)), hides_caption=True)
@@ -199,13 +218,25 @@ def device_summary(device: dict[str, Any], place: Place) -> list[Component]:
     return [html.H3(device_title(device, place)), facts, *tables, overlap_table(device, place)]
 
 
-def _block(title: str, figure: go.Figure, numbers: Component) -> list[Component]:
-    """Return a chart under its heading, with the same numbers as a table."""
-    return [
-        heading(title),
-        dcc.Graph(figure=figure, config=_GRAPH, style={"height": figure.layout.height}),
-        numbers,
-    ]
+def _block(
+    title: str, chart: dict[str, Any], figure: go.Figure, links: dict[str, str], numbers: Component
+) -> list[Component]:
+    """Return a chart under its heading, with the same numbers as a table.
+
+    Args:
+        title: Heading.
+        chart: Id of the chart.
+        figure: Chart; it takes the links with it to the browser, where a click is answered.
+        links: Name of a bar, or names of row and column of a cell, to the address that it leads to.
+        numbers: Table.
+    """
+    figure.update_layout(meta={"links": {name: href for name, href in links.items() if href}})
+    style = {"height": figure.layout.height}
+    return [heading(title), dcc.Graph(id=chart, figure=figure, config=_GRAPH, style=style), numbers]
+
+
+def _chart_id(kind: str, device: dict[str, Any]) -> dict[str, Any]:
+    return {"type": ids.CHART, "kind": kind, "device": f"{device['rank']} {device['device_id']}"}
 
 
 def device_section(device: dict[str, Any], place: Place, theme: Theme) -> Component:
@@ -215,16 +246,33 @@ def device_section(device: dict[str, Any], place: Place, theme: Theme) -> Compon
     pairs = {(pair["engine_a"], pair["engine_b"]): pair["overlap_ns"] for pair in device["overlap"]}
     pairs |= {(engine, engine): ns for engine, ns in busy.items()}
     levels = {item["level"]: item["ns"] for item in device["concurrency"]}
+    bars = {engine_label(item["engine"]): place.href(item["longest_ns"]) for item in device["engines"]}
+    cells = {f"{name}|{name}": href for name, href in bars.items()}
+    for pair in device["overlap"]:
+        a, b = engine_label(pair["engine_a"]), engine_label(pair["engine_b"])
+        cells[f"{a}|{b}"] = cells[f"{b}|{a}"] = place.href(pair["longest_ns"])
+    # The chart names the bar of level 0 "idle".
+    stacks = {str(x["level"] or "idle"): place.href(x["longest_ns"]) for x in device["concurrency"]}
     left = [
-        *_block("Busy time of each engine", busy_bars(busy, window, theme=theme), busy_table(device, place)),
+        *_block(
+            "Busy time of each engine",
+            _chart_id("busy", device),
+            busy_bars(busy, window, theme=theme),
+            bars,
+            busy_table(device, place),
+        ),
         *_block(
             "Operations open at once",
+            _chart_id("levels", device),
             concurrency_bars(levels, theme=theme),
+            stacks,
             concurrency_table(device, place),
         ),
     ]
     matrix = overlap_heatmap(list(busy), pairs, window_ns=window, theme=theme)
-    right = _block("Both busy at once", matrix, overlap_table(device, place))
+    right = _block(
+        "Both busy at once", _chart_id("pairs", device), matrix, cells, overlap_table(device, place)
+    )
     return html.Section(
         [
             html.H2(device_title(device, place)),

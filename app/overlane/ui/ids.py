@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "CAPABILITIES",
+    "CHART",
     "COMPARE",
     "DETAILS",
     "FAULT",
@@ -36,6 +37,7 @@ __all__ = [
     "TIMELINE",
     "TIMELINE_OTHER",
     "VIEW",
+    "WHY",
     "page_id",
 ]
 
@@ -77,8 +79,10 @@ LIBRARY_NAME = "ov-library-name"
 LIBRARY_OPEN = "ov-library-open"
 LIBRARY_RESCAN = "ov-library-rescan"
 LIBRARY_FOUND = "ov-library-found"
+WHY = "ov-why"  # type of the ids of what opens the reasons of a card
 
 OVERLAP = "ov-overlap"
+CHART = "ov-chart"  # type of the ids of charts, one per kind and device
 
 
 def page_id(name: str) -> str:

@@ -137,7 +137,10 @@ def _link(selection: dict[str, Any], trace: Trace, item: Connection) -> Componen
         window=around(item.start_ns, item.end_ns, trace.span_ns),
         selected=(item.table, item.row),
     )
-    length = f" · {format_ns(item.end_ns - item.start_ns)}" if item.end_ns > item.start_ns else ""
+    length = ""
+    if item.end_ns > item.start_ns:
+        # A number is never torn from its unit where the line is narrow.
+        length = " · " + format_ns(item.end_ns - item.start_ns).replace(" ", "\u00a0")
     return goto(
         f"{item.text}{length}", href, title=f"{row_title(item.table, item.row)} at {exact_ns(item.start_ns)}"
     )

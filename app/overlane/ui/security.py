@@ -27,8 +27,17 @@ def is_loopback(host: str) -> bool:
 
 def _name_of(authority: str) -> str:
     """Return the host of `host:port`, lower case, without brackets; empty when it makes no sense."""
+    if any(sign in authority for sign in "@/\\?#"):  # a name of a user, a path: no browser sends them here
+        return ""
     try:
         return (urlsplit(f"//{authority}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _authority_of(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
     except ValueError:
         return ""
 
@@ -104,12 +113,12 @@ def protect(server: Flask, *, host: str, policy: Callable[[], str]) -> None:
     def refuse_foreign_names() -> tuple[Response, int] | None:
         origin = request.headers.get("Origin")
         came_under = request.headers.get("Host", "")
-        if is_allowed(came_under) and (origin is None or is_allowed(urlsplit(origin).netloc)):
+        if is_allowed(came_under) and (origin is None or is_allowed(_authority_of(origin))):
             return None
         sentence = (
             f"this server does not answer under the name {came_under[:80]!r}; open it under 127.0.0.1"
             if not is_allowed(came_under)
-            else f"pages of {origin!r} may not talk to this server; open it directly"
+            else f"pages of {(origin or '')[:80]!r} may not talk to this server; open it directly"
         )
         return jsonify({"error": sentence}), 403
 

@@ -12,7 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import dash
-from flask import Flask
+from dash.exceptions import DependencyException
+from flask import Flask, Response, jsonify
 
 from overlane.errors import MachineError
 from overlane.ui import shell
@@ -60,7 +61,13 @@ def create_app(store: TraceStore, *, host: str = "127.0.0.1") -> dash.Dash:
         return content_security_policy([*app.csp_hashes(), script_hash(shell.THEME_SCRIPT)])
 
     protect(server, host=host, policy=policy)
+    server.register_error_handler(DependencyException, _no_such_file)
     return app
+
+
+def _no_such_file(_error: Exception) -> tuple[Response, int]:
+    """Answer for a file that Dash does not serve, where it raises an error of its own."""
+    return jsonify({"error": "there is no such file; open the start page"}), 404
 
 
 def serve(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from overlane.ui.facts import TraceFacts
 from overlane.ui.links import parse_search, timeline_href
 from overlane.ui.pages import PAGES, Page
 from overlane.ui.parts import extra, notice
+from overlane.ui.proof import proof_badge
 from overlane.ui.wiring import wire, wire_script
 
 if TYPE_CHECKING:
@@ -98,8 +100,6 @@ _THEME = {
         ],
     },
 }
-
-_PROVEN_SHOWN = 2
 
 
 def layout(store: TraceStore) -> Component:
@@ -311,58 +311,6 @@ def header_trace(state: dict[str, Any] | None, facts: TraceFacts | None) -> list
     return found
 
 
-def proof_badge(facts: TraceFacts | None) -> Component | None:
-    """Return the badge of what the file can prove and what is suspect, with the full list on hover."""
-    if facts is None:
-        return None
-    proven = [name.replace("_", " ") for name in facts.proven]
-    more = f" +{len(proven) - _PROVEN_SHOWN}" if len(proven) > _PROVEN_SHOWN else ""
-    failed = [check for check in facts.suspect if check.status == "failed"]
-    words = "✓ " + " · ".join(proven[:_PROVEN_SHOWN]) + more if proven else "– nothing proven"
-    if facts.suspect:
-        words += f" · {len(facts.suspect)} to note"
-    tone = "bad" if failed else "warn" if facts.suspect or not proven else "ok"
-    badge: Component = dmc.HoverCard(
-        [
-            dmc.HoverCardTarget(
-                html.Button(words, className=f"ov-pill ov-pill-button ov-pill-{tone}", type="button")
-            ),
-            dmc.HoverCardDropdown(proof_list(facts), className="ov-proof"),
-        ],
-        width=460,
-        shadow="md",
-        openDelay=100,
-        position="bottom-start",
-    )
-    return badge
-
-
-def proof_list(facts: TraceFacts) -> list[Component]:
-    """Return everything that the file can and cannot prove, with reasons, and the integrity checks."""
-    items = [
-        html.Li(
-            [html.Strong(("✓ " if item.proven else "– ") + name.replace("_", " ")), html.Span(item.reason)]
-        )
-        for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
-    ]
-    marks = {"ok": "✓ ", "warning": "! ", "failed": "✗ "}
-    checks = [
-        html.Li(
-            [html.Strong(marks[check.status] + check.check.replace("_", " ")), html.Span(check.detail)],
-            className=f"ov-check-{check.status}",
-        )
-        for check in sorted(
-            facts.integrity, key=lambda check: ("failed", "warning", "ok").index(check.status)
-        )
-    ]
-    return [
-        html.H3("What this file can prove"),
-        html.Ul(items) if items else html.P("The file names no capabilities."),
-        html.H3("Integrity"),
-        html.Ul(checks) if checks else html.P("No check found anything suspect."),
-    ]
-
-
 def header_tools(store: TraceStore, state: dict[str, Any] | None) -> list[Component]:
     """Return the choices of rank and of a second trace, where there is something to choose."""
     if not state or state["state"] != "ready":
@@ -376,12 +324,18 @@ def header_tools(store: TraceStore, state: dict[str, Any] | None) -> list[Compon
         found.append(
             dmc.Select(id=ids.RANK, data=choices, value=str(shown), size="xs", w=96, allowDeselect=False)
         )
-    others = [x for x in store.listings() if x.trace_id != state["trace"] and x.state != "failed"]
+    everything = store.listings()
+    counts, full_names = Counter(x.name for x in everything), store.full_names()
+    others = [
+        {"value": x.trace_id, "label": x.name if counts[x.name] == 1 else full_names.get(x.trace_id, x.name)}
+        for x in everything
+        if x.trace_id != state["trace"] and x.state != "failed"
+    ]
     if others:
         found.append(
             dmc.Select(
                 id=ids.COMPARE,
-                data=[{"value": x.trace_id, "label": x.name} for x in others],
+                data=others,
                 value=state["other_trace"],
                 placeholder="⇄ compare with …",
                 clearable=True,

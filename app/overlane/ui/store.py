@@ -10,6 +10,7 @@ import itertools
 import queue
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,7 @@ SUFFIXES = (".overlane", ".json", ".json.gz", ".gz", ".trace")
 LIBRARY_DEPTH = 4
 LIBRARY_FILES = 2000
 """Bounds of a scan, so that a home folder given by mistake does not stop the page."""
+_NAMES_SHOWN = 8
 _SOON, _LATER = 0, 1
 _STEMS = (
     ".overlane",
@@ -58,6 +60,7 @@ class Listing:
         progress: Share of the loading that is done, 0..1.
         reason: Why it failed, as a sentence; empty otherwise.
         size_bytes: Size of the file, None when it cannot be asked.
+        is_changed: The file was changed on disk since it was opened; asking for it again opens it anew.
     """
 
     trace_id: str
@@ -68,6 +71,7 @@ class Listing:
     progress: float = 0.0
     reason: str = ""
     size_bytes: int | None = None
+    is_changed: bool = False
 
 
 def short_name(path: Path) -> str:
@@ -88,6 +92,29 @@ def _size(path: Path) -> int | None:
         return path.stat().st_size
     except OSError:
         return None
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what changes with a file's content: size and time of change in ns; None without a file."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_size, facts.st_mtime_ns
+
+
+def _is_file(path: Path) -> bool:
+    """Tell whether a path is a file that this user can reach; never fails."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _enumerated(names: Iterable[str]) -> str:
+    shown = list(names)
+    more = f" and {len(shown) - _NAMES_SHOWN} more" if len(shown) > _NAMES_SHOWN else ""
+    return ", ".join(shown[:_NAMES_SHOWN]) + more
 
 
 class TraceStore:
@@ -115,6 +142,7 @@ class TraceStore:
         self._by_path: dict[Path, str] = {}
         self._opened: dict[str, OpenedTrace] = {}
         self._facts: dict[str, TraceFacts] = {}
+        self._seen: dict[str, tuple[int, int] | None] = {}
         self._settled: dict[str, threading.Event] = {}
         self._jobs: queue.PriorityQueue[tuple[int, int, str]] = queue.PriorityQueue()
         self._ticket = itertools.count()
@@ -140,6 +168,19 @@ class TraceStore:
             (x for x in found if not x.is_named), key=lambda x: x.name
         )
 
+    def full_names(self) -> dict[str, str]:
+        """Return for each trace, by id and in the order of `listings`, a name that no other has.
+
+        It is the path within the library, else the file's name, or its whole path where that is taken.
+        """
+        listings = self.listings()
+        names = [self._name_with_suffix(x.path) for x in listings]
+        counts = Counter(names)
+        return {
+            x.trace_id: name if counts[name] == 1 else str(x.path)
+            for name, x in zip(names, listings, strict=True)
+        }
+
     def listing(self, trace_id: str) -> Listing:
         """Return one trace's listing.
 
@@ -163,7 +204,8 @@ class TraceStore:
             return any(x.state == "loading" for x in self._listings.values())
 
     def rescan(self) -> None:
-        """Look into the library folder again: add new files, drop those that went away unless opened."""
+        """Look at the files again: notice changes, add new ones of the library, drop those that went away."""
+        self.notice_changes()
         if self.library is None:
             return
         found = set(itertools.islice(self._library_files(self.library, LIBRARY_DEPTH), LIBRARY_FILES))
@@ -171,21 +213,43 @@ class TraceStore:
             self._add(path, self._name_in_library(path), is_named=False)
         with self._lock:
             for trace_id, listing in list(self._listings.items()):
-                gone = not listing.is_named and listing.path not in found and not listing.path.is_file()
+                gone = not listing.is_named and listing.path not in found and not _is_file(listing.path)
                 if gone and listing.state in {"listed", "failed"}:
                     del self._listings[trace_id], self._by_path[listing.path]
                     self._version += 1
+
+    def notice_changes(self) -> None:
+        """Mark the opened traces whose files were changed on disk since."""
+        for listing in self.listings():
+            if listing.state == "ready" and not listing.is_changed and self._differs(listing):
+                with self._lock:
+                    if self._listings.get(listing.trace_id) is listing:
+                        self._listings[listing.trace_id] = replace(listing, is_changed=True)
+                        self._version += 1
+
+    def _differs(self, listing: Listing) -> bool:
+        return _identity(listing.path) != self._seen.get(listing.trace_id)
 
     def add_by_name(self, text: str) -> Listing:
         """Return the trace that a user typed: an id, a name, or a path within the library folder.
 
         Raises:
-            NotInLibraryError: There is no such trace, or the path leaves the library folder.
+            NotInLibraryError: There is no such trace, several have the name, or the path leaves the library
+                folder.
         """
         wanted = text.strip()
-        for listing in self.listings():
-            if wanted in {listing.trace_id, listing.name, listing.path.name}:
-                return listing
+        self.rescan()
+        listings, names = self.listings(), self.full_names()
+        found = [x for x in listings if names.get(x.trace_id) == wanted] or [
+            x for x in listings if wanted in {x.trace_id, x.name, x.path.name}
+        ]
+        if len(found) > 1:
+            candidates = _enumerated(names.get(x.trace_id, x.name) for x in found)
+            raise NotInLibraryError(
+                f"{wanted!r} is the name of {len(found)} traces; type one of {candidates}"
+            )
+        if found:
+            return found[0]
         if self.library is None:
             raise NotInLibraryError(
                 f"no trace is called {wanted!r}; start the server with --library FOLDER to open its files"
@@ -197,7 +261,8 @@ class TraceStore:
     def request(self, trace_id: str, *, soon: bool = True) -> Listing:
         """Ask for a trace to be opened in the background and return its listing at once.
 
-        A trace that failed is tried again, since its file may have been repaired.
+        A trace that failed is tried again, since its file may have been repaired; one whose file was changed
+        on disk is opened anew.
 
         Raises:
             NotInLibraryError: No trace has this id.
@@ -209,10 +274,11 @@ class TraceStore:
                 self._jobs.put(
                     (_SOON, next(self._ticket), trace_id)
                 )  # overtakes its own earlier place in the line
-            if listing.state in {"ready", "loading"}:
+            if listing.state == "loading" or (listing.state == "ready" and not listing.is_changed):
                 return listing
+            self._forget(trace_id)
             self._waiting.add(trace_id)
-            listing = replace(listing, state="loading", progress=0.0, reason="")
+            listing = replace(listing, state="loading", progress=0.0, reason="", is_changed=False)
             self._listings[trace_id] = listing
             self._settled[trace_id] = threading.Event()
             self._version += 1
@@ -223,7 +289,9 @@ class TraceStore:
         return listing
 
     def opened(self, trace_id: str, *, wait_s: float = 0.0) -> OpenedTrace | None:
-        """Return an opened trace, or None while it is being opened; one that was only listed is asked for.
+        """Return an opened trace, or None while it is being opened.
+
+        One that was only listed is asked for, and so is one that failed, once its file was changed.
 
         Args:
             trace_id: Id of the trace.
@@ -234,7 +302,7 @@ class TraceStore:
             OverlaneError: The file could not be read; the sentence that the library shows.
         """
         listing = self.listing(trace_id)
-        if listing.state == "listed":
+        if listing.state == "listed" or (listing.state == "failed" and self._differs(listing)):
             self.request(trace_id)
         settled = self._settled.get(trace_id)
         if wait_s > 0 and settled is not None:
@@ -269,12 +337,17 @@ class TraceStore:
             self._jobs.put((_LATER, next(self._ticket), ""))
             worker.join()
         with self._lock:
-            for trace_id, opened in self._opened.items():
-                opened.close()
+            for trace_id in list(self._opened):
+                self._forget(trace_id)
                 self._listings[trace_id] = replace(self._listings[trace_id], state="listed")
-            self._opened.clear()
-            self._facts.clear()
             self._is_closing = False
+
+    def _forget(self, trace_id: str) -> None:
+        """Give up an opened trace, if it is one; to be called with the lock held."""
+        opened = self._opened.pop(trace_id, None)
+        self._facts.pop(trace_id, None)
+        if opened is not None:
+            opened.close()
 
     def _add(self, path: Path, name: str, *, is_named: bool) -> None:
         with self._lock:
@@ -291,15 +364,16 @@ class TraceStore:
         """Yield the real paths of files that look like traces; links that lead out are left out."""
         try:
             children = sorted(folder.iterdir())
-        except OSError:
+            folders = {child for child in children if child.is_dir() and not child.is_symlink()}
+        except OSError:  # it may not be listed or not be entered
             return
         for child in children:
             if child.name.startswith("."):
                 continue
-            if child.is_dir() and not child.is_symlink():
+            if child in folders:
                 if depth > 1:
                     yield from self._library_files(child, depth - 1)
-            elif child.name.lower().endswith(SUFFIXES) and child.is_file():
+            elif child.name.lower().endswith(SUFFIXES) and _is_file(child):
                 path = child.resolve()
                 if self.library is not None and path.is_relative_to(self.library):
                     yield path
@@ -309,6 +383,10 @@ class TraceStore:
             return short_name(path)
         return str(path.relative_to(self.library).with_name(short_name(path)))
 
+    def _name_with_suffix(self, path: Path) -> str:
+        is_inside = self.library is not None and path.is_relative_to(self.library)
+        return str(path.relative_to(self.library)) if self.library and is_inside else path.name
+
     def _inside(self, text: str) -> Path:
         """Return the real path of a file that the user named within the library."""
         library = self.library
@@ -316,12 +394,21 @@ class TraceStore:
             raise NotInLibraryError(
                 f"{text!r} is no name of a trace; type the name of a file of the library folder"
             )
-        path = (library / text).resolve()
+        try:
+            path = (library / text).resolve()
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ):  # too long, no characters of file names, links in a circle
+            raise NotInLibraryError(
+                f"the library folder has no file {text[:60]!r}; type the name of one of them"
+            ) from None
         if not path.is_relative_to(library):
             raise NotInLibraryError(
                 f"{text!r} lies outside the library folder {library}; copy it there or name it at start"
             )
-        if not path.is_file():
+        if not _is_file(path):
             raise NotInLibraryError(
                 f"the library folder {library} has no file {text!r}; type the name of one of them"
             )
@@ -339,8 +426,11 @@ class TraceStore:
                 self._open(trace_id)
 
     def _open(self, trace_id: str) -> None:
-        path = self.listing(trace_id).path
+        listing = self.listing(trace_id)
+        path = listing.path
+        self._seen[trace_id] = _identity(path)
         try:
+            self._check_place(listing)
             opened = self._the_cache().open(
                 path, progress=lambda fraction: self._progress(trace_id, fraction)
             )
@@ -348,7 +438,8 @@ class TraceStore:
             opened.timeline(opened.trace.ranks[0]).tile(0, max(opened.trace.span_ns, 1), 64)
             facts = trace_facts(opened.trace)
         except OverlaneError as error:
-            self._settle(trace_id, state="failed", reason=str(error))
+            reason = str(error).replace(str(path), path.name)  # where it lies is nobody's business
+            self._settle(trace_id, state="failed", reason=reason)
         except MemoryError:
             self._settle(
                 trace_id,
@@ -364,6 +455,19 @@ class TraceStore:
                 self._opened[trace_id] = opened
                 self._facts[trace_id] = facts
             self._settle(trace_id, state="ready", reason="")
+
+    def _check_place(self, listing: Listing) -> None:
+        """Refuse a file of the library that became a link out of it since it was listed."""
+        if listing.is_named or self.library is None:
+            return
+        try:
+            is_inside = listing.path.resolve().is_relative_to(self.library)
+        except (OSError, RuntimeError):
+            is_inside = False
+        if not is_inside:
+            raise NotInLibraryError(
+                f"{listing.path.name} leads out of the library folder now; copy it there or name it at start"
+            )
 
     def _the_cache(self) -> TraceCache:
         if self._cache is None:

@@ -3,13 +3,14 @@
 The events are those of the PyTorch profiler: categories, argument names, flows from a call to the
 operations that it started. Times are microseconds with three decimals, written from the integers, so no
 nanosecond is lost. What the format has no place for (partitions, graph edges, accesses, blocks) is left
-out.
+out. What is written is read back as what it was: unknown ids as unknown, operations as operations, ranges as
+ranges, with the same times.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -17,20 +18,36 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from overlane.trace import Trace
+from overlane.errors import OverlaneError
+from overlane.readers.kineto.keys import CATEGORIES
+from overlane.trace import Trace, around_holes
 from overlane_collect.writer import replacing
 
 __all__ = ["ChromeWriter"]
 
 _BATCH_ROWS = 1 << 15
 _OPS = {"kernel": "kernel", "memcpy": "gpu_memcpy", "memset": "gpu_memset"}
-_CALLS = {"runtime": "cuda_runtime", "driver": "cuda_driver"}
+_OTHER_OP = "gpu_op"
+_CALLS = {"runtime": "cuda_runtime", "driver": "cuda_driver", "other": "privateuse1_runtime"}
 _RANGES = {
     "operator": "cpu_op",
     "annotation": "user_annotation",
     "device_annotation": "gpu_user_annotation",
     "python": "python_function",
     "profiler": "Trace",
+}
+_PLAIN = "cpu_instant_event"
+"""With a duration it is a range to readers whatever its arguments are, which an unknown category is not."""
+_COPIES = {"copy_h2d": "HtoD", "copy_d2h": "DtoH", "copy_d2d": "DtoD", "copy_p2p": "PtoP"}
+_SYNCS = {
+    "event": "Event Sync",
+    "stream": "Stream Sync",
+    "context": "Context Sync",
+    "device": "Device Sync",
+    "stream_wait_event": "Stream Wait Event",
+    "event_query": "Event Query",
+    "stream_query": "Stream Query",
+    "other": "Other",
 }
 _OP_ARGUMENTS = {
     "device_id": "device",
@@ -39,6 +56,7 @@ _OP_ARGUMENTS = {
     "correlation_id": "correlation",
     "external_id": "External id",
     "engine": "engine",
+    "copy_kind": "kind",
     "bytes": "bytes",
     "src_memory": "src_memory",
     "dst_memory": "dst_memory",
@@ -67,8 +85,14 @@ _SYNC_ARGUMENTS = {
 }
 _HOST_ARGUMENTS = {"correlation_id": "correlation", "external_id": "External id"}
 _RANGE_ARGUMENTS = {**_HOST_ARGUMENTS, "device_id": "device", "stream_id": "stream"}
-_HOLE = re.compile(r'"(?:[^"\\]|\\.)*"|#')
 _SCOPES = {"thread": "t", "process": "p", "global": "g"}
+_STAMPS = ("start_ns", "end_ns", "at_ns")
+_REACH_NS = 1 << 61
+"""Readers take stamps below this (73 years) and drop others."""
+_SPAN_NS = 1 << 59
+"""Readers take durations, and stamps before zero, below this (18 years)."""
+_RANK_STRIDE = 100_000_000  # beyond the process numbers of any system
+_UNKNOWN_ID = -1
 
 
 class ChromeWriter:
@@ -82,38 +106,67 @@ class ChromeWriter:
         """Write the file.
 
         Raises:
+            OverlaneError: The times reach further than the format can say.
             OSError: The disk is full or not writable.
         """
+        shift_ns = _shift_ns(trace)
         with replacing(path) as raw:
             if path.suffix == ".gz":
                 from isal import igzip  # noqa: PLC0415 - needed for gzip only
 
                 with igzip.IGzipFile(fileobj=raw, mode="wb", mtime=0) as packed:  # type: ignore[no-untyped-call]
-                    _write(trace, packed)
+                    _write(trace, packed, shift_ns)
             else:
-                _write(trace, raw)
+                _write(trace, raw, shift_ns)
 
 
-def _write(trace: Trace, file: IO[bytes] | Any) -> None:
+def _shift_ns(trace: Trace) -> int:
+    """Return what to take from every stamp, so that all lie within the reach of readers; 0 where they do.
+
+    Raises:
+        OverlaneError: They cannot.
+    """
+    if trace.span_ns < _SPAN_NS:
+        return 0
+    latest_ns = longest_ns = 0
+    for name in ("ops", "api_calls", "ranges", "syncs", "overheads", "instants", "counters"):
+        table = trace.table(name)
+        has_length = "start_ns" in table.schema.names
+        latest_ns = max(latest_ns, pc.max(table["start_ns" if has_length else "at_ns"]).as_py() or 0)
+        if has_length:
+            durations = pc.subtract(table["end_ns"], table["start_ns"])
+            longest_ns = max(longest_ns, pc.max(durations).as_py() or 0)
+    shift_ns = max(latest_ns - _REACH_NS + 1, 0)
+    if shift_ns >= _SPAN_NS or longest_ns >= _SPAN_NS:
+        raise OverlaneError(
+            f"the trace reaches over {trace.span_ns} ns, further than readers of Chrome JSON follow; "
+            "convert it to another format"
+        )
+    return shift_ns
+
+
+def _write(trace: Trace, file: IO[bytes] | Any, shift_ns: int) -> None:
     header = trace.header
     top: dict[str, Any] = {"schemaVersion": 1, "displayTimeUnit": "ns", "traceName": trace.name}
     if header.origin_unix_ns is not None:
-        top["baseTimeNanoseconds"] = header.origin_unix_ns
+        top["baseTimeNanoseconds"] = header.origin_unix_ns + shift_ns
     if trace.ranks[0] is not None:
         top["distributedInfo"] = {"rank": trace.ranks[0], "world_size": header.world_size}
-    devices = trace.table("devices").to_pylist()
+    places = _Places(trace)
     top["deviceProperties"] = [
         {
-            "id": d["device_id"],
+            "id": places.device(d),
             "name": d["name"],
             "numSms": d["sm_count"],
             "totalGlobalMem": d["memory_bytes"],
         }
-        for d in devices
+        for d in trace.table("devices").to_pylist()
     ]
-    file.write(json.dumps(top, ensure_ascii=False).encode()[:-1] + b', "traceEvents": [\n')
+    # The name of a file may hold bytes that are no text; they stay escaped.
+    head = json.dumps(top, ensure_ascii=False).encode(errors="backslashreplace")
+    file.write(head[:-1] + b', "traceEvents": [\n')
     separator = ""
-    for lines in _batches(_events(trace)):
+    for lines in _batches(_events(trace, shift_ns)):
         file.write((separator + ",\n".join(lines)).encode())
         separator = ",\n"
     file.write(b"\n]}\n")
@@ -130,7 +183,7 @@ def _batches(lines: Iterator[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _events(trace: Trace) -> Iterator[str]:
+def _events(trace: Trace, shift_ns: int) -> Iterator[str]:
     """Yield every event as the text of a JSON object."""
     places = _Places(trace)
     yield from places.metadata(trace)
@@ -138,51 +191,76 @@ def _events(trace: Trace) -> Iterator[str]:
     started = set(trace.table("ops")["correlation_id"].unique().to_pylist()) - {None}
     seen: set[int] = set()
     call = _with_arguments(trace, "api_calls", _HOST_ARGUMENTS)
-    for row in _rows(trace, "api_calls"):
+    for row in _rows(trace, "api_calls", shift_ns):
         place = places.thread(row)
-        yield _slice(row, _CALLS.get(row["api"], row["api"]), place, call(row))
+        yield _slice(row, _CALLS[row["api"]], place, call(row))
         if row["correlation_id"] in started:
             seen.add(row["correlation_id"])
             yield _flow("s", row, place)
-    for row in _rows(trace, "ops"):
+    for row in _rows(trace, "ops", shift_ns):
         place = places.stream(row)
-        yield _slice(row, _OPS.get(row["kind"], "gpu_op"), place, op(row))
+        row["copy_kind"] = _COPIES.get(row["engine"]) if row["kind"] == "memcpy" else None
+        row["device_id"] = places.device(row)
+        yield _slice(row, _OPS.get(row["kind"], _OTHER_OP), place, op(row))
         if row["correlation_id"] in seen:
             yield _flow("f", row, place)
-    yield from _host_events(trace, places)
+    yield from _host_events(trace, places, shift_ns)
 
 
-def _host_events(trace: Trace, places: _Places) -> Iterator[str]:
+def _host_events(trace: Trace, places: _Places, shift_ns: int) -> Iterator[str]:
     arguments = _with_arguments(trace, "ranges", _RANGE_ARGUMENTS)
-    for row in _rows(trace, "ranges"):
+    for row in _rows(trace, "ranges", shift_ns):
         is_projected = row["track"] == "device_annotation"
         place = places.stream(row) if is_projected else places.thread(row)
-        yield _slice(row, _RANGES.get(row["track"], row["domain"] or "other"), place, arguments(row))
+        row["device_id"] = places.device(row)
+        yield _slice(row, *_range(row, place, arguments(row)))
     arguments = _with_arguments(trace, "syncs", _SYNC_ARGUMENTS)
-    for row in _rows(trace, "syncs"):
-        yield _slice({**row, "name": row["sync_kind"]}, "cuda_sync", places.thread(row), arguments(row))
+    for row in _rows(trace, "syncs", shift_ns):
+        row["name"], row["device_id"] = _SYNCS[row["sync_kind"]], places.device(row)
+        yield _slice(row, "cuda_sync", places.thread(row), arguments(row))
     arguments = _with_arguments(trace, "overheads", {})
-    for row in _rows(trace, "overheads"):
+    for row in _rows(trace, "overheads", shift_ns):
         yield _slice({**row, "name": row["kind"]}, "overhead", places.thread(row), arguments(row))
-    for row in _rows(trace, "instants"):
+    for row in _rows(trace, "instants", shift_ns):
         scope = _SCOPES.get(row["scope"], "t")
         head = f'"ph": "i", "s": "{scope}", "cat": {_text(row["track"] or "instant")}'
         yield f'{{{head}, "name": {_text(row["name"])}, {places.thread(row)}, "ts": {_us(row["at_ns"])}}}'
-    for row in _rows(trace, "counters"):
-        value = json.dumps({row["unit"] or "value": row["value"]})
+    for row in _rows(trace, "counters", shift_ns):
+        value = json.dumps({row["unit"] or "value": row["value"] if math.isfinite(row["value"]) else None})
         head = f'"ph": "C", "name": {_text(row["track"])}, {places.thread({**row, "thread_id": None})}'
         yield f'{{{head}, "ts": {_us(row["at_ns"])}, "args": {value}}}'
 
 
-def _rows(trace: Trace, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table with their ids, a batch at a time so that memory stays small."""
+def _range(row: dict[str, Any], place: str, arguments: str) -> tuple[str, str, str]:
+    """Return category, place and arguments of a range.
+
+    A range of no known track keeps its source's category, unless readers would take it for something else by
+    that: for an operation, say, or for device work when its arguments name a device.
+    """
+    domain = row["domain"]
+    category = _RANGES.get(row["track"])
+    if category is None:
+        category = domain or "other"
+        if category in CATEGORIES or '"device"' in arguments or '"stream"' in arguments:
+            category = _PLAIN
+    if domain not in {None, category} and '"domain"' not in arguments:
+        said = f"{arguments[:-1]}, " if arguments else ', "args": {'
+        arguments = f'{said}"domain": {_text(domain)}}}'
+    return category, place, arguments
+
+
+def _rows(trace: Trace, name: str, shift_ns: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table with their ids and shifted stamps, in batches so that memory stays small."""
     table = trace.table(name)
     names = ["row_id", *table.schema.names]
     for first in range(0, table.num_rows, _BATCH_ROWS):
         batch = table.slice(first, _BATCH_ROWS)
         columns = [range(first, first + batch.num_rows), *(_values(column) for column in batch.columns)]
         for values in zip(*columns, strict=True):
-            yield dict(zip(names, values, strict=True))
+            row = dict(zip(names, values, strict=True))
+            if shift_ns:
+                row |= {k: row[k] - shift_ns for k in _STAMPS if row.get(k) is not None}
+            yield row
 
 
 def _values(column: pa.ChunkedArray) -> list[Any]:
@@ -232,14 +310,14 @@ def _with_arguments(trace: Trace, table: str, names: dict[str, str]) -> Callable
 
     def arguments(row: dict[str, Any]) -> str:
         nonlocal upcoming
-        said = ""
+        said, keys = "", frozenset[str]()
         if upcoming is not None and upcoming[0] == row["row_id"]:
-            said, upcoming = upcoming[1], next(more, None)
+            (_, said, keys), upcoming = upcoming, next(more, None)
         # What the source said stands as it was, so a column does not say it again.
         own = [
             f'"{argument}": {_json(row[column])}'
             for column, argument in names.items()
-            if row[column] is not None and f'"{argument}"' not in said
+            if row[column] is not None and argument not in keys
         ]
         members = ", ".join([*own, said] if said else own)
         return f', "args": {{{members}}}' if members else ""
@@ -247,30 +325,20 @@ def _with_arguments(trace: Trace, table: str, names: dict[str, str]) -> Callable
     return arguments
 
 
-def _attributes(trace: Trace, table: str) -> Iterator[tuple[int, str]]:
-    """Yield the attributes of a table: row id, and the members of the JSON object as text."""
+def _attributes(trace: Trace, table: str) -> Iterator[tuple[int, str, frozenset[str]]]:
+    """Yield the attributes of a table: row id, the members of the JSON object as text, and their names."""
     stored = trace.table("attributes")
-    parts_of: dict[str, list[str]] = {}
+    known: dict[str, tuple[list[str], frozenset[str]]] = {}
     rows = stored.filter(pc.equal(stored["table"], table)).select(["row_id", "template", "integers"])
     for first in range(0, rows.num_rows, _BATCH_ROWS):
         batch = rows.slice(first, _BATCH_ROWS)
         for row_id, template, numbers in zip(*(_values(column) for column in batch.columns), strict=True):
-            if template not in parts_of:
-                parts_of[template] = _around_holes(template)
-            parts = parts_of[template]
+            if template not in known:
+                parts = around_holes(template)
+                known[template] = parts, frozenset(json.loads("0".join(parts)))
+            parts, keys = known[template]
             text = parts[0] + "".join([f"{n}{part}" for n, part in zip(numbers, parts[1:], strict=True)])
-            text = text.strip()
-            yield row_id, text[1:-1].strip() if text.startswith("{") else f'"value": {text}'
-
-
-def _around_holes(template: str) -> list[str]:
-    """Split a template at its `#` signs outside of strings."""
-    parts, at = [], 0
-    for match in _HOLE.finditer(template):
-        if match.group() == "#":
-            parts.append(template[at : match.start()])
-            at = match.end()
-    return [*parts, template[at:]]
+            yield row_id, text.strip()[1:-1].strip(), keys
 
 
 def _json(value: Any) -> str:
@@ -280,29 +348,36 @@ def _json(value: Any) -> str:
 class _Places:
     """Process and thread numbers: a GPU is a process and its streams are threads, as in Kineto's files.
 
-    Ranks of one trace get processes of their own.
+    Unknown is -1, which readers take for unknown. The format knows one rank a file, so further ranks of a
+    trace get processes and devices of their own: the devices of two ranks never become one.
     """
 
     def __init__(self, trace: Trace) -> None:
         self._ranks = {rank: number for number, rank in enumerate(trace.ranks)}
+        # The number of a device has 32 bits.
+        self._device_stride = min(_RANK_STRIDE, (1 << 31) // len(self._ranks))
 
     def thread(self, row: dict[str, Any]) -> str:
-        return f'"pid": {self._process(row, row["process_id"] or 0)}, "tid": {row["thread_id"] or 0}'
+        process = _moved(row["process_id"], self._rank(row) * _RANK_STRIDE)
+        return f'"pid": {_id(process)}, "tid": {_id(row["thread_id"])}'
 
     def stream(self, row: dict[str, Any]) -> str:
-        device = 0 if row["device_id"] is None else row["device_id"]
-        return f'"pid": {self._process(row, device)}, "tid": {row["stream_id"] or 0}'
+        return f'"pid": {_id(self.device(row))}, "tid": {_id(row["stream_id"])}'
 
-    def _process(self, row: dict[str, Any], number: int) -> int:
-        rank = self._ranks.get(row["rank"], 0)
-        return number + rank * 100_000_000 if rank else number  # beyond the process numbers of any system
+    def device(self, row: dict[str, Any]) -> int | None:
+        """Return the number of a row's device in the file."""
+        return _moved(row["device_id"], self._rank(row) * self._device_stride)
+
+    def _rank(self, row: dict[str, Any]) -> int:
+        return self._ranks.get(row["rank"], 0)
 
     def metadata(self, trace: Trace) -> Iterator[str]:
         """Yield the names of processes and threads."""
         several = len(self._ranks) > 1
         for device in trace.table("devices").to_pylist():
             rank = f"rank {device['rank']} " if several else ""
-            name = f"{rank}GPU {device['device_id']} {device['name'] or ''}".strip()
+            number = "of no number" if device["device_id"] is None else device["device_id"]
+            name = f"{rank}GPU {number} {device['name'] or ''}".strip()
             yield _name("process", self.stream({**device, "stream_id": 0}), name)
         for stream in trace.table("streams").to_pylist():
             kind = f" ({stream['stream_kind']})" if stream["stream_kind"] else ""
@@ -313,6 +388,14 @@ class _Places:
                 yield _name("process", self.thread(thread), thread["process_name"])
             if thread["name"]:
                 yield _name("thread", self.thread(thread), thread["name"])
+
+
+def _moved(number: int | None, by: int) -> int | None:
+    return None if number is None else number + by
+
+
+def _id(number: int | None) -> int:
+    return _UNKNOWN_ID if number is None else number
 
 
 def _name(what: str, place: str, name: str) -> str:

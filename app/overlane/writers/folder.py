@@ -63,4 +63,6 @@ def write_meta(trace: Trace, folder: Path) -> None:
             }
             tables[name] = {"rows": trace.table(name).num_rows, "doc": spec.doc, "columns": columns}
     meta = {"schema_version": SCHEMA_VERSION, "header": trace.header.to_json(), "tables": tables}
-    (folder / META_NAME).write_text(json.dumps(meta, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    # Half a surrogate pair, which JSON may say and UTF-8 may not, stays escaped.
+    text = json.dumps(meta, indent=2, ensure_ascii=False).encode(errors="backslashreplace")
+    (folder / META_NAME).write_bytes(text + b"\n")

@@ -38,12 +38,12 @@ def table():
 
 @pytest.fixture
 def adds_up():
-    """Check that every event of the file is in one row or in a counted reason."""
+    """Check that every event is in one row or in a counted reason; `derived` rows are no events."""
 
-    def check(trace, events):
+    def check(trace, events, derived=0):
         header = trace.header
         rows = sum(trace.table(name).num_rows for name in SOURCES)
-        derived = sum(header.extra.get("derived_rows", {}).values())
+        assert derived == sum(header.extra.get("derived_rows", {}).values())
         assert header.source_events == events
         assert rows - derived + sum(header.dropped.values()) == events
 

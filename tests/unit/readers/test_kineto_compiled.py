@@ -50,11 +50,15 @@ def test_numbers_of_microseconds_are_exact(text):
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.one_of(st.integers(), st.floats(), st.text(max_size=5)))
+@given(st.one_of(st.integers(), st.integers(-(2**64), 2**64), st.floats(), st.text(max_size=5)))
+@example(2**63 - 1)
+@example(2**63)
+@example(-(2**63))
+@example(10**19)
 def test_only_plain_integers_are_cut_out(value):
     text = json.dumps(value)
     (found, stop), base = on_text(integer, text)
-    if isinstance(value, int) and abs(value) < 10**18:
+    if isinstance(value, int) and abs(value) < 2**63:
         assert (found, stop - base) == (value, len(text))
     else:
         assert stop == CUT

@@ -1,8 +1,10 @@
 # ruff: noqa: E501 - traces stand as text, one event a line
 """Files that cannot be read: one sentence that says what, where, and what to do; never another exception, never half a trace."""
 
+import bz2
 import gzip
 import json
+import lzma
 
 import numpy as np
 import pytest
@@ -47,23 +49,36 @@ def fails(path, *words):
     ("content", "words"),
     [
         (b"", ["empty"]),
-        (b"   \n ", ["format"]),
+        (b"   \n ", ["empty"]),
+        (b"\xef\xbb\xbf", ["empty"]),
+        (b"\xef\xbb\xbf \r\n", ["empty"]),
         (b"hello, this is text, not a trace", ["text"]),
         (b"{", ["cut", "byte 1"]),
         (b"[", ["cut"]),
         (b'{"a": 1}', ["traceEvents", "a"]),
         (b"{}", ["traceEvents", "none"]),
-        (b'{"traceEvents": {"a": 1}}', ["not valid JSON", "byte 1"]),
+        (b'{"traceEvents": {"a": 1}}', ["no list of events", "byte 1"]),
+        (b'{"traceEvents":null}', ["no list of events", "byte 1"]),
         (b'{"traceEvents": [{"ph": "X" "name": "x"}]}', ["not valid JSON at byte 17"]),
         (b'{"traceEvents": [{"ph": "X"} {"ph": "X"}]}', ["not valid JSON at byte 29"]),
         (b'[{"ph":"X","name":"a "raw" quote","ts":1}]', ["not valid JSON"]),
         (b'[{"ph":"X","args":{"a":[1,2}}]', ["not valid JSON"]),
         (b'{"traceEvents": []', ["cut"]),
         (b'{"traceEvents": []} {"traceEvents": []}', ["not valid JSON at byte 20"]),
-        (b'{"traceEvents": [], "traceEvents": []}', ["not valid JSON at byte 20"]),
+        (b'{"traceEvents": [], "traceEvents": []}', ["two lists of events", "byte 20"]),
         (b"[{}] trailing", ["not valid JSON"]),
         (b'{"traceEvents": [], "x": }', ["not valid JSON"]),
-        (b'[{"args": ' + b"[" * 100000 + b"]" * 100000 + b"}]", ["not valid JSON"]),
+        (b'[{"args": ' + b"[" * 100000 + b"]" * 100000 + b"}]", ["62 levels", "byte 1"]),
+        (b'[{"a":' + b"[" * 63 + b"]" * 63 + b"}]", ["62 levels", "byte 1"]),
+        (b'{"a":' + b"[" * 63 + b"]" * 63 + b',"traceEvents":[]}', ["62 levels", "byte 5"]),
+        (b'{"traceEvents":[],"a":' + b"[" * 63 + b"]" * 63 + b"}", ["62 levels", "byte 22"]),
+        ('[{"ph": "X"}]'.encode("utf-16"), ["UTF-16", "UTF-8"]),
+        ('[{"ph": "X"}]'.encode("utf-16-le"), ["UTF-16", "UTF-8"]),
+        ('{"a": "X"}'.encode("utf-16-be"), ["UTF-16", "UTF-8"]),
+        ('[{"ph": "X"}]'.encode("utf-32"), ["UTF-32", "UTF-8"]),
+        ('[{"ph": "X"}]'.encode("utf-32-be"), ["UTF-32", "UTF-8"]),
+        (bz2.compress(b"[]"), ["bzip2"]),
+        (lzma.compress(b"[]"), ["xz"]),
     ],
 )  # fmt: skip
 def test_broken_text_is_refused_with_its_place(tmp_path, content, words):
@@ -85,8 +100,15 @@ def test_damaged_gzip_is_refused(tmp_path):
     fails(path, "cut", "gzip")
     path.write_bytes(body[:-6] + bytes([body[-6] ^ 255]) + body[-5:])
     fails(path, "damaged", "gzip")
-    path.write_bytes(body + b"not gzip at all")
-    fails(path, "gzip")
+    for rest in (b"not gzip at all", b"tail", b"\n", b"\x1fx"):
+        path.write_bytes(body + rest)
+        fails(path, "behind the end of its gzip stream")
+        path.write_bytes(body + body + rest)
+        fails(path, "behind the end of its gzip stream")
+    path.write_bytes(gzip.compress(body))
+    fails(path, "gzip inside gzip", "once")
+    path.write_bytes(gzip.compress(b" \n"))
+    fails(path, "empty")
     path.write_bytes(TEXT)
     fails(path, "not gzipped")
     path.write_bytes(b"\x1f\x8b\x08")

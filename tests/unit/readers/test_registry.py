@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from overlane.errors import OverlaneError, TraceUnreadableError
+from overlane.readers import open_trace
 from overlane.readers.base import Head
 from overlane.readers.registry import READERS, Registry
 
@@ -62,6 +63,8 @@ def test_what_nobody_reads_is_named(tmp_path, name, content, word):
 def test_paths_that_are_no_files(tmp_path):
     with pytest.raises(TraceUnreadableError, match="there is no file"):
         Registry().find(tmp_path / "missing.json")
+    with pytest.raises(TraceUnreadableError, match="name of the trace is empty"):
+        open_trace("")
     with pytest.raises(TraceUnreadableError, match="is a folder"):
         Registry().find(tmp_path)
     pipe = tmp_path / "pipe"

@@ -32,9 +32,12 @@ op = st.tuples(starts, durations, st.integers(0, 1), st.sampled_from(ENGINES))
 
 
 def crowd(seed):
-    """Return hundreds of short operations, so that the summary trees have several levels."""
+    """Return hundreds of short operations, so that the summary trees have several levels.
+
+    So few that no stream needs more sublanes than a lane may have, however much they overlap.
+    """
     rng = np.random.default_rng(seed)
-    size = int(rng.integers(100, 700))
+    size = int(rng.integers(100, 400))
     begin = rng.integers(0, int(rng.integers(100, 10**6)), size).tolist()
     engine = rng.integers(0, 3, size).tolist()
     duration = rng.integers(0, int(rng.integers(1, 3_000)), size).tolist()

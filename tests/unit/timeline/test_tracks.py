@@ -7,24 +7,9 @@ import pytest
 from overlane.errors import TraceUnreadableError
 from overlane.timeline import CATEGORIES, encode_tile
 from unit.timeline.oracle import decode
-from unit.timeline.traces import lane, make_trace, open_timeline
+from unit.timeline.traces import lane, make_trace, open_timeline, tree
 
 OP = {"rank": 0, "process_id": 1, "device_id": 0, "context_id": 1, "stream_id": 7, "engine": "compute"}
-
-
-def tree(timeline):
-    """Return the lanes as text, one `group path / label (rows)` each, in drawing order."""
-    meta = timeline.meta()
-    groups = {group["id"]: group for group in meta["groups"]}
-
-    def path(group_id):
-        group = groups[group_id]
-        above = path(group["parent"]) if group["parent"] else []
-        return [*above, group["label"]]
-
-    return [
-        " / ".join([*path(each["group"]), each["label"]]) + f" ({each['rows']})" for each in meta["lanes"]
-    ]
 
 
 def test_a_device_with_its_engines_and_streams():
@@ -49,12 +34,12 @@ def test_a_device_with_its_engines_and_streams():
     )
     timeline = open_timeline(trace, 0)
     assert tree(timeline) == [
-        "GPU 0 · NVIDIA H200 / all work (4)",
-        "GPU 0 · NVIDIA H200 / Engines / compute (3)",
-        "GPU 0 · NVIDIA H200 / Engines / copy H2D (1)",
-        "GPU 0 · NVIDIA H200 / Streams / stream 7 (1)",
-        "GPU 0 · NVIDIA H200 / Streams / stream 20 (2)",
-        "GPU 0 · NVIDIA H200 / Streams / no stream recorded (1)",
+        "Rank 0 · GPU 0 · NVIDIA H200 / all work (4)",
+        "Rank 0 · GPU 0 · NVIDIA H200 / Engines / compute (3)",
+        "Rank 0 · GPU 0 · NVIDIA H200 / Engines / copy H2D (1)",
+        "Rank 0 · GPU 0 · NVIDIA H200 / Streams / stream 7 (1)",
+        "Rank 0 · GPU 0 · NVIDIA H200 / Streams / stream 20 (2)",
+        "Rank 0 · GPU 0 · NVIDIA H200 / Streams / no stream recorded (1)",
     ]
     assert lane(timeline, "s:0:1:7")["sublabel"] == "nonblocking · priority -5"
     meta = timeline.meta()
@@ -66,6 +51,23 @@ def test_a_device_with_its_engines_and_streams():
         (0, 12, 0, 2, 255),
         (40, 41, 3, 1, 255),
     ]
+
+
+def test_the_device_s_work_is_shown_first_where_the_host_s_would_hide_it():
+    call = {"api": "driver", "name": "cuDevicePrimaryCtxRetain", "start_ns": 0, "end_ns": 9_000}
+    late = [
+        {**OP, "rank": 0, "start_ns": 9_400, "end_ns": 9_900},
+        {**OP, "rank": 0, "start_ns": 9_600, "end_ns": None},
+    ]
+    first = open_timeline(make_trace(ops=late, api_calls=[{**call, "rank": 0}]), 0).meta()["first_view"]
+    assert first == [9_400 - 11, 9_900]
+
+    early = [{**OP, "rank": 0, "start_ns": 4_000, "end_ns": 8_600}]
+    assert open_timeline(make_trace(ops=early, api_calls=[{**call, "rank": 0}]), 0).meta()["first_view"] == [
+        0,
+        9_000,
+    ]
+    assert open_timeline(make_trace(api_calls=[call]), None).meta()["first_view"] == [0, 9_000]
 
 
 def test_collectives_keep_their_category_on_streams_only():
@@ -98,9 +100,9 @@ def test_streams_stand_under_their_partition_or_context():
     )
     streams = [line for line in tree(open_timeline(trace, 0)) if "stream" in line]
     assert streams == [
-        "GPU 0 / Whole device · 132 SMs / stream 7 (1)",
-        "GPU 0 / Green context 2 · 8 SMs / stream 7 (1)",
-        "GPU 0 / Streams · context 3 / stream 7 (1)",
+        "Rank 0 · GPU 0 / Whole device · 132 SMs / stream 7 (1)",
+        "Rank 0 · GPU 0 / Green context 2 · 8 SMs / stream 7 (1)",
+        "Rank 0 · GPU 0 / Streams · context 3 / stream 7 (1)",
     ]
 
 
@@ -109,8 +111,8 @@ def test_the_same_stream_number_on_two_devices_is_two_lanes():
         ops=[{**OP, "start_ns": 0, "end_ns": 1}, {**OP, "start_ns": 0, "end_ns": 1, "device_id": 1}]
     )
     assert [line for line in tree(open_timeline(trace, 0)) if "stream 7" in line] == [
-        "GPU 0 / Streams / stream 7 (1)",
-        "GPU 1 / Streams / stream 7 (1)",
+        "Rank 0 · GPU 0 / Streams / stream 7 (1)",
+        "Rank 0 · GPU 1 / Streams / stream 7 (1)",
     ]
 
 
@@ -150,16 +152,16 @@ def test_host_threads_with_everything_they_did():
     )
     timeline = open_timeline(trace, 0)
     assert tree(timeline) == [
-        "GPU 0 / annotations (1)",
-        "python3 · process 479 / memory (3)",
-        "python3 · process 479 / main · thread 480 / calls (2)",
-        "python3 · process 479 / main · thread 480 / synchronizations (1)",
-        "python3 · process 479 / main · thread 480 / operators (1)",
-        "python3 · process 479 / main · thread 480 / annotations (1)",
-        "python3 · process 479 / main · thread 480 / overheads (1)",
-        "python3 · process 479 / main · thread 480 / instants (1)",
-        "python3 · process 479 / main · thread 480 / python / python (2)",
-        "python3 · process 479 / thread 9 (loader) / other ranges (1)",
+        "Rank 0 · GPU 0 / annotations (1)",
+        "Rank 0 · python3 · process 479 / memory (3)",
+        "Rank 0 · python3 · process 479 / main · thread 480 / calls (2)",
+        "Rank 0 · python3 · process 479 / main · thread 480 / synchronizations (1)",
+        "Rank 0 · python3 · process 479 / main · thread 480 / operators (1)",
+        "Rank 0 · python3 · process 479 / main · thread 480 / annotations (1)",
+        "Rank 0 · python3 · process 479 / main · thread 480 / overheads (1)",
+        "Rank 0 · python3 · process 479 / main · thread 480 / instants (1)",
+        "Rank 0 · python3 · process 479 / main · thread 480 / python / python (2)",
+        "Rank 0 · python3 · process 479 / thread 9 (loader) / other ranges (1)",
     ]
     meta = timeline.meta()
     assert meta["device_work"] is False
@@ -203,7 +205,10 @@ def test_blocks_have_a_lane_per_sm():
         blocks=[{"op_id": 0, "sm_id": sm, "start_ns": 0, "end_ns": 50} for sm in (3, 3, 1)],
     )
     timeline = open_timeline(trace, 0)
-    assert tree(timeline)[-2:] == ["GPU 0 / Blocks per SM / SM 1 (1)", "GPU 0 / Blocks per SM / SM 3 (2)"]
+    assert tree(timeline)[-2:] == [
+        "Rank 0 · GPU 0 / Blocks per SM / SM 1 (1)",
+        "Rank 0 · GPU 0 / Blocks per SM / SM 3 (2)",
+    ]
     assert lane(timeline, "b:0:3")["sublanes"] == 2
     assert timeline.locate("blocks", 1)[1:] == (0, 50)
 

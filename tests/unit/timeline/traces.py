@@ -50,3 +50,18 @@ def open_timeline(trace, rank=None):
 def lane(timeline, lane_id):
     """Return the description of one lane."""
     return next(each for each in timeline.meta()["lanes"] if each["id"] == lane_id)
+
+
+def tree(timeline):
+    """Return the lanes as text, one `group path / label (rows)` each, in drawing order."""
+    meta = timeline.meta()
+    groups = {group["id"]: group for group in meta["groups"]}
+
+    def path(group_id):
+        group = groups[group_id]
+        above = path(group["parent"]) if group["parent"] else []
+        return [*above, group["label"]]
+
+    return [
+        " / ".join([*path(each["group"]), each["label"]]) + f" ({each['rows']})" for each in meta["lanes"]
+    ]

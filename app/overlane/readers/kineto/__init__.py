@@ -29,7 +29,8 @@ class KinetoReader:
 
     def sniff(self, head: Head) -> bool:
         """Tell whether the content starts like JSON; what kind of JSON it is, reading it will tell."""
-        return head.head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in {b"{", b"["}
+        start = head.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+        return start[:1] in {b"{", b"["} and start[1:2] != b"\0"  # a zero byte there is UTF-16
 
     def read(self, path: Path, progress: Progress | None = None) -> Trace:
         """Read the file and return the validated trace.

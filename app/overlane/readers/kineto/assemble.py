@@ -36,6 +36,7 @@ _REASONS = {
     "flows": "flow arrow",
     "metadata": "metadata",
     "untimed": "no time stamp",
+    "mistimed": "impossible time stamp",
     "other_phase": "unknown phase without a duration",
     "not_object": "not an object",
 }
@@ -81,7 +82,7 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
     listed = set(devices_table(properties, [], rank)["device_id"].to_pylist())
     checks = integrity_checks(
         rows, settled, tables, builder.sources["ops"], builder.sources["api_calls"],
-        absurd=counts["absurd"], events=counts["events"], listed=listed,
+        absurd=counts["absurd"], oversized=counts["oversized"], events=counts["events"], listed=listed,
     )  # fmt: skip
     tables["ranges"] = builder.ranges()
     rows.drop_wide()

@@ -93,11 +93,20 @@ def collectives_table(rows: Rows, ops: Array) -> pa.Table:
         columns["group"].append(_text(found.get("Process Group Name")))
         columns["sequence"].append(_integer(found.get("Seq")))
         columns["bytes"].append(
-            elements * size if elements is not None and size and elements < 2**58 else None
+            elements * size if elements is not None and size and 0 <= elements < 2**58 else None
         )
         columns["dtype"].append(dtype)
         columns["ranks"].append(_text(found.get("Process Group Ranks", found.get("Group Ranks"))))
     return table_from_columns("collectives", columns)
+
+
+def _is_finite(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond the largest float
+        return False
 
 
 def counters_table(rows: Rows, chosen: Array, origin: int, rank: int | None) -> tuple[pa.Table, int, int]:
@@ -111,11 +120,7 @@ def counters_table(rows: Rows, chosen: Array, origin: int, rank: int | None) -> 
     extra = empty = 0
     for row, owner, found in zip(chosen.tolist(), process.tolist(), _members_of(rows, chosen), strict=True):
         name = rows.text(int(rows.name[row]))
-        series = {
-            k: v
-            for k, v in found.items()
-            if isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)
-        }
+        series = {key: value for key, value in found.items() if _is_finite(value)}
         if not series:
             empty += 1
             continue

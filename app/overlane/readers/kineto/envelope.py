@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any
 
 import numpy as np
 
-from overlane.readers.kineto.strings import mend_escapes
-from overlane.readers.kineto.text import BROKEN, CUT, PADDING, skip_value, space, string_end
+from overlane.readers.kineto.strings import decode_name, mend_escapes
+from overlane.readers.kineto.text import CUT, DEEP, PADDING, skip_value, space, string_end
 
-__all__ = ["Envelope", "NotJsonError", "repaired", "take_head", "take_tail"]
+__all__ = ["Cursor", "Envelope", "Fault", "NotJsonError", "repaired", "take_head", "take_tail"]
 
 _BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+', re.DOTALL)
@@ -22,18 +23,33 @@ _LITERAL = re.compile(
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
+class Fault(Enum):
+    """Why a text is no trace."""
+
+    CUT = auto()
+    """It ends too early."""
+    BROKEN = auto()
+    """It breaks JSON's rules."""
+    DEEP = auto()
+    """It is nested deeper than the reader follows."""
+    NO_LIST = auto()
+    """`traceEvents` is no list."""
+    TWO_LISTS = auto()
+    """`traceEvents` stands twice."""
+
+
 class NotJsonError(Exception):
-    """The text breaks JSON's rules.
+    """The text cannot be read as the JSON of a trace.
 
     Attributes:
         position: Byte within the text.
-        is_cut: The text ends too early; otherwise something else stands there.
+        fault: What is wrong there.
     """
 
-    def __init__(self, position: int, *, is_cut: bool) -> None:
-        super().__init__(position, is_cut)
+    def __init__(self, position: int, fault: Fault = Fault.BROKEN) -> None:
+        super().__init__(position, fault)
         self.position = position
-        self.is_cut = is_cut
+        self.fault = fault
 
 
 @dataclass
@@ -79,48 +95,58 @@ def _value(envelope: Envelope, name: str, raw: bytes) -> None:
     envelope.unreadable.append(name)
 
 
-class _Cursor:
-    """Steps over the text of the envelope with the compiled functions, in positions from 0."""
+class Cursor:
+    """Steps over JSON text with the compiled functions, in positions from 0."""
 
     def __init__(self, buffer: np.ndarray[Any, np.dtype[np.uint8]], size: int) -> None:
         self.buffer = buffer
         self.base = buffer.ctypes.data
         self.size = size
 
+    @classmethod
+    def over(cls, text: bytes) -> Cursor:
+        """Return a cursor over a copy of `text`."""
+        return cls(np.frombuffer(text + bytes(PADDING), np.uint8), len(text))
+
     def space(self, at: int) -> int:
+        """Return the first position from `at` on that holds no white space."""
         at = int(space(self.base + at, self.base + self.size)) - self.base
         if at >= self.size:
-            raise NotJsonError(self.size, is_cut=True)
+            raise NotJsonError(self.size, Fault.CUT)
         return at
 
     def byte(self, at: int) -> int:
+        """Return the byte at a position."""
         return int(self.buffer[at])
 
     def value(self, at: int) -> int:
+        """Return the position behind a value."""
         stop = int(skip_value(self.base + at, self.base + self.size))
         if stop == CUT:
-            raise NotJsonError(self.size, is_cut=True)
-        if stop == BROKEN:
-            raise NotJsonError(at, is_cut=False)
+            raise NotJsonError(self.size, Fault.CUT)
+        if stop < 0:
+            raise NotJsonError(at, Fault.DEEP if stop == DEEP else Fault.BROKEN)
         return stop - self.base
 
     def string(self, at: int) -> tuple[str, int]:
+        """Return a string's text and the position behind it."""
         if self.byte(at) != ord('"'):
-            raise NotJsonError(at, is_cut=False)
+            raise NotJsonError(at)
         stop = int(string_end(self.base + at + 1, self.base + self.size))
         if stop == CUT:
-            raise NotJsonError(self.size, is_cut=True)
+            raise NotJsonError(self.size, Fault.CUT)
         stop -= self.base
-        return self.buffer[at + 1 : stop].tobytes().decode("utf-8", "replace"), stop + 1
+        return decode_name(self.buffer[at + 1 : stop].tobytes()), stop + 1
 
     def expect(self, at: int, character: str) -> int:
+        """Return the position behind a character that must come next."""
         at = self.space(at)
         if self.byte(at) != ord(character):
-            raise NotJsonError(at, is_cut=False)
+            raise NotJsonError(at)
         return at + 1
 
 
-def _members(cursor: _Cursor, at: int, envelope: Envelope, *, stops_at_events: bool) -> int:
+def _members(cursor: Cursor, at: int, envelope: Envelope, *, stops_at_events: bool) -> int:
     """Take in members from `at` on, before a name or the closing brace; return the position behind them."""
     while True:
         at = cursor.space(at)
@@ -130,18 +156,20 @@ def _members(cursor: _Cursor, at: int, envelope: Envelope, *, stops_at_events: b
         name, at = cursor.string(at)
         at = cursor.space(cursor.expect(at, ":"))
         if name == "traceEvents":
-            if stops_at_events and cursor.byte(at) == ord("["):
-                envelope.events = at + 1
-                envelope.found = True
-                return at + 1
-            raise NotJsonError(start, is_cut=False)
+            if not stops_at_events:
+                raise NotJsonError(start, Fault.TWO_LISTS)
+            if cursor.byte(at) != ord("["):
+                raise NotJsonError(start, Fault.NO_LIST)
+            envelope.events = at + 1
+            envelope.found = True
+            return at + 1
         stop = cursor.value(at)
         _value(envelope, name, cursor.buffer[at:stop].tobytes())
         at = cursor.space(stop)
         if cursor.byte(at) == ord(","):
             at += 1
         elif cursor.byte(at) != ord("}"):
-            raise NotJsonError(at, is_cut=False)
+            raise NotJsonError(at)
 
 
 def take_head(buffer: np.ndarray[Any, np.dtype[np.uint8]], size: int) -> Envelope:
@@ -157,7 +185,7 @@ def take_head(buffer: np.ndarray[Any, np.dtype[np.uint8]], size: int) -> Envelop
     Raises:
         NotJsonError: The text is no JSON, or ends before the events begin.
     """
-    cursor = _Cursor(buffer, size)
+    cursor = Cursor(buffer, size)
     envelope = Envelope()
     at = cursor.space(len(_BOM) if buffer[: len(_BOM)].tobytes() == _BOM else 0)
     if cursor.byte(at) == ord("["):
@@ -165,7 +193,7 @@ def take_head(buffer: np.ndarray[Any, np.dtype[np.uint8]], size: int) -> Envelop
         envelope.events = at + 1
         return envelope
     if cursor.byte(at) != ord("{"):
-        raise NotJsonError(at, is_cut=False)
+        raise NotJsonError(at)
     _members(cursor, at + 1, envelope, stops_at_events=True)
     return envelope
 
@@ -180,18 +208,16 @@ def take_tail(text: bytes, envelope: Envelope) -> None:
     Raises:
         NotJsonError: The text is no JSON, or the top-level object does not end; position within `text`.
     """
-    buffer = np.zeros(len(text) + PADDING, np.uint8)
-    buffer[: len(text)] = np.frombuffer(text, np.uint8)
     end = 0
     if not envelope.is_list:
-        cursor = _Cursor(buffer, len(text))
+        cursor = Cursor.over(text)
         at = cursor.space(0)
         if cursor.byte(at) == ord(","):
             end = _members(cursor, at + 1, envelope, stops_at_events=False)
         elif cursor.byte(at) == ord("}"):
             end = at + 1
         else:
-            raise NotJsonError(at, is_cut=False)
+            raise NotJsonError(at)
     rest = text[end:].lstrip(b" \t\r\n\0")
     if rest:
-        raise NotJsonError(len(text) - len(rest), is_cut=False)
+        raise NotJsonError(len(text) - len(rest))

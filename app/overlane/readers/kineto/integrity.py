@@ -42,6 +42,7 @@ def integrity_checks(
     calls: Array,
     *,
     absurd: int,
+    oversized: int,
     events: int,
     listed: set[int],
 ) -> tuple[IntegrityCheck, ...]:
@@ -54,6 +55,7 @@ def integrity_checks(
         ops: Source row of each operation, in canonical order.
         calls: Source row of each call, in canonical order.
         absurd: Durations that were no number or too large.
+        oversized: Ids that do not fit into 64 bits.
         events: Events in the file.
         listed: Devices in the file's device list.
     """
@@ -71,6 +73,7 @@ def integrity_checks(
             "negative or impossible durations; these rows are kept with no length",
             "every duration is possible", status="failed",
         ),
+        _oversized(oversized),
         _check(
             "unfinished", int(np.count_nonzero(dur == MISSING)),
             "operations without an end", "every operation has an end",
@@ -90,6 +93,14 @@ def integrity_checks(
         _devices(tables["ops"], listed),
         _outliers(rows, settled),
         _steps(rows, start, end),
+    )  # fmt: skip
+
+
+def _oversized(count: int) -> IntegrityCheck:
+    return _check(
+        "oversized_ids", count,
+        "ids and sizes do not fit into 64 bits; their columns are empty, the attributes hold them",
+        "every id and size fits into 64 bits",
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["CATEGORIES", "Act", "Class", "Column", "Wide", "key_table"]
+__all__ = ["CATEGORIES", "TOP_MEMBERS", "Act", "Class", "Column", "Wide", "key_table"]
 
 
 class Class(IntEnum):
@@ -63,6 +63,7 @@ CATEGORIES: dict[str, Class] = {
     "mtia_ccp_events": Class.DEVICE,
     "mtia_workloadd": Class.DEVICE,
     "hpu_op": Class.DEVICE,
+    "gpu_op": Class.DEVICE,  # Overlane's own export, for operations that are neither kernel, copy nor memset
     "mtia_runtime": Class.CALL,
     "xpu_runtime": Class.CALL,
     "glow_runtime": Class.CALL,
@@ -192,6 +193,8 @@ _ARGS: tuple[tuple[str, Act, int, tuple[Class, ...]], ...] = (
 )  # fmt: skip
 
 _META = ("name", "labels")
+TOP_MEMBERS = frozenset(name.encode() for name in _TOP)
+"""Names of an event's members that the scanner knows."""
 SLOTS = 256
 KEY_WORDS = 5
 """Known names are at most 40 bytes long."""

@@ -7,11 +7,13 @@ from enum import IntEnum
 import numpy as np
 
 from overlane.readers.kineto.keys import KEY_WORDS, Act, Class, Column, Wide
-from overlane.readers.kineto.text import BROKEN, CUT
+from overlane.readers.kineto.text import BROKEN, CUT, DEEP
 
 FULL = -3
+ODD = -5
 HOLE = 1
-"""Byte that stands for an integer in a template; it cannot occur outside a string of JSON text."""
+"""Byte that stands for an integer in a template; JSON has no such byte outside strings, and one inside a
+string is escaped before it gets there (`spelling`)."""
 
 
 class Status(IntEnum):
@@ -20,6 +22,9 @@ class Status(IntEnum):
     CUT = CUT
     BROKEN = BROKEN
     FULL = FULL
+    DEEP = DEEP
+    ODD = ODD
+    """The event at the position must be spelt plainly first, see `spelling`."""
     MORE = 0
     """All of the piece is consumed; the next piece continues the array."""
     END = 1
@@ -60,21 +65,25 @@ class State(IntEnum):
     OTHER_PHASE = 16
     NOT_OBJECT = 17
     ABSURD = 18
-    KEYS_AT = 19
-    SLOTS_AT = 20
-    SLOTS_MASK = 21
-    INFO_AT = 22
-    INFO_SIZE = 23
-    ARENA_AT = 24
-    ARENA_SIZE = 25
-    POOL_AT = 26
-    POOL_SIZE = 27
-    SCRATCH_AT = 28
-    SCRATCH_SIZE = 29
-    ROWS_AT = 30
-    ROWS_SIZE = 31
-    WIDE_AT = 32
-    WIDE_SIZE = 33
+    MISTIMED = 19
+    OVERSIZED = 20
+    KEYS_AT = 21
+    SLOTS_AT = 22
+    SLOTS_MASK = 23
+    INFO_AT = 24
+    INFO_SIZE = 25
+    ARENA_AT = 26
+    ARENA_SIZE = 27
+    POOL_AT = 28
+    POOL_SIZE = 29
+    SCRATCH_AT = 30
+    SCRATCH_SIZE = 31
+    ROWS_AT = 32
+    ROWS_SIZE = 33
+    WIDE_AT = 34
+    WIDE_SIZE = 35
+    PLAIN = 36
+    """1 while an event is scanned that was spelt plainly: none is ODD any more."""
 
 
 COUNTS = slice(State.EVENTS, State.KEYS_AT)
@@ -89,10 +98,12 @@ S_POSITION, S_AFTER, S_STRINGS, S_USED, S_POOLED, S_ROWS, S_WIDE = (8 * s for s 
 S_LAST_PROCESS, S_LAST_THREAD, S_LAST_CODE, S_PIECE, S_EVENTS, S_EMPTY, S_FLOW, S_METADATA = (
     8 * s for s in range(7, 15)
 )
-S_UNTIMED, S_OTHER_PHASE, S_NOT_OBJECT, S_ABSURD, S_KEYS_AT = (8 * s for s in range(15, 20))
-S_SLOTS_AT, S_SLOTS_MASK, S_INFO_AT, S_INFO_SIZE, S_ARENA_AT, S_ARENA_SIZE = (8 * s for s in range(20, 26))
-S_POOL_AT, S_POOL_SIZE, S_SCRATCH_AT, S_SCRATCH_SIZE = (8 * s for s in range(26, 30))
-S_ROWS_AT, S_ROWS_SIZE, S_WIDE_AT, S_WIDE_SIZE = (8 * s for s in range(30, 34))
+S_UNTIMED, S_OTHER_PHASE, S_NOT_OBJECT, S_ABSURD, S_MISTIMED, S_OVERSIZED = (8 * s for s in range(15, 21))
+S_KEYS_AT, S_SLOTS_AT, S_SLOTS_MASK, S_INFO_AT, S_INFO_SIZE, S_ARENA_AT, S_ARENA_SIZE = (
+    8 * s for s in range(21, 28)
+)
+S_POOL_AT, S_POOL_SIZE, S_SCRATCH_AT, S_SCRATCH_SIZE = (8 * s for s in range(28, 32))
+S_ROWS_AT, S_ROWS_SIZE, S_WIDE_AT, S_WIDE_SIZE, S_PLAIN = (8 * s for s in range(32, 37))
 R_TS, R_DUR, R_WHAT, R_CATEGORY, R_NAME, R_THREAD, R_CORRELATION, R_EXTERNAL, R_TEMPLATE = (
     8 * c for c in Column
 )

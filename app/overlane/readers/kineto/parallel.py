@@ -22,20 +22,22 @@ import numpy as np
 
 from overlane.errors import TraceUnreadableError
 from overlane.readers.base import Progress
-from overlane.readers.kineto.envelope import Envelope, NotJsonError, take_head, take_tail
+from overlane.readers.kineto.envelope import Envelope, Fault, NotJsonError, take_head, take_tail
 from overlane.readers.kineto.grown import Grown, mapped
 from overlane.readers.kineto.keys import Column, Wide, key_table
 from overlane.readers.kineto.layout import COUNTS, State, Status
 from overlane.readers.kineto.scan import scan
 from overlane.readers.kineto.source import Piece, pieces
+from overlane.readers.kineto.spelling import plain_event
 from overlane.readers.kineto.strings import StringTable
-from overlane.readers.kineto.text import MISSING
+from overlane.readers.kineto.text import MAX_DEPTH, MISSING, PADDING, skip_value
 
 __all__ = ["Scanned", "scan_file"]
 
 _ROWS = 1 << 13
 _MAX_THREADS = 8
 _MAX_HEAD_BYTES = 256 << 20
+_FAULTS = {int(Status.BROKEN): Fault.BROKEN, int(Status.DEEP): Fault.DEEP}
 _DTYPES = dict.fromkeys((Column.WHAT, Column.CATEGORY, Column.NAME, Column.THREAD, Column.TEMPLATE), np.int32)
 
 Array = np.ndarray[Any, Any]
@@ -144,18 +146,11 @@ class _Worker:
         state[State.PIECE] += 1
         state[COUNTS] = 0
         parts: list[_Part] = []
-        stuck_at = -1
-        while True:
-            status = int(scan(base + piece.size, self.table.address))
-            if status == Status.FULL:
-                position = int(state[State.POSITION])
-                self._flush(parts)
-                self._grow(piece.size, is_stuck=position == stuck_at)
-                stuck_at = position
-                continue
-            self._flush(parts)
-            if status != Status.FLUSH:
+        while (status := self._run(base + piece.size, piece.size, parts)) == Status.ODD:
+            status = self._run_plain(piece, parts)
+            if status != Status.MORE:
                 break
+        self._flush(parts)
         return _Result(
             parts,
             state[COUNTS].copy(),
@@ -163,6 +158,39 @@ class _Worker:
             int(state[State.POSITION]) - base,
             bool(state[State.AFTER_VALUE]),
         )
+
+    def _run(self, end: int, size: int, parts: list[_Part]) -> int:
+        """Scan from the state's position to the address `end`; return why the scanner stopped."""
+        stuck_at = -1
+        while True:
+            status = int(scan(end, self.table.address))
+            if status == Status.FULL:
+                position = int(self.table.state[State.POSITION])
+                self._flush(parts)
+                self._grow(size, is_stuck=position == stuck_at)
+                stuck_at = position
+            elif status == Status.FLUSH:
+                self._flush(parts)
+            else:
+                return status
+
+    def _run_plain(self, piece: Piece, parts: list[_Part]) -> int:
+        """Take in the event at the position by its plain spelling; return MORE, or why there is none."""
+        state = self.table.state
+        base = piece.buffer.ctypes.data
+        start = int(state[State.POSITION])
+        stop = int(skip_value(start, base + piece.size))
+        if stop < 0:
+            return stop
+        text = plain_event(piece.buffer[start - base : stop - base].tobytes())
+        buffer = np.frombuffer(text + bytes(PADDING), np.uint8)
+        state[State.POSITION], state[State.PLAIN] = buffer.ctypes.data, 1
+        status = self._run(buffer.ctypes.data + len(text), len(text), parts)
+        state[State.POSITION], state[State.PLAIN] = start, 0
+        if status == Status.MORE and state[State.AFTER_VALUE]:
+            state[State.POSITION] = stop
+            return Status.MORE
+        return status if status == Status.DEEP else Status.BROKEN
 
     def _grow(self, event_bytes: int, *, is_stuck: bool) -> None:
         """Grow the string table; when it was not what was missing, the buffers for an event's members too."""
@@ -252,15 +280,16 @@ def _head(path: Path, stream: Iterator[Piece], first: Piece) -> tuple[Envelope, 
         try:
             envelope = take_head(first.buffer, first.size)
         except NotJsonError as error:
-            if error.is_cut and not first.is_last and first.size < _MAX_HEAD_BYTES:
+            is_cut = error.fault == Fault.CUT
+            if is_cut and not first.is_last and first.size < _MAX_HEAD_BYTES:
                 first = first.joined(0, next(stream))
                 continue
-            if first.size >= _MAX_HEAD_BYTES:
+            if is_cut and first.size >= _MAX_HEAD_BYTES:
                 raise TraceUnreadableError(
                     f"{path.name} holds no traceEvents within its first {_MAX_HEAD_BYTES >> 20} MiB; "
                     "name a file that export_chrome_trace wrote"
                 ) from None
-            raise _not_json(path, first, error.position, is_cut=error.is_cut) from None
+            raise _refusal(path, first.text(), error.position, first.offset, error.fault) from None
         if not envelope.found:
             names = ", ".join(list(envelope.members)[:4]) or "none"
             raise TraceUnreadableError(
@@ -298,9 +327,9 @@ def _assemble(  # noqa: PLR0917 - what it works with; called once
         counts += result.counts
         if result.status == Status.END:
             tail, tail_offset = [current.text(result.position)], current.offset + result.position
-        elif current.is_last or result.status == Status.BROKEN:
-            is_cut = result.status != Status.BROKEN
-            raise _not_json(path, current, current.size if is_cut else result.position, is_cut=is_cut)
+        elif current.is_last or result.status in _FAULTS:
+            fault = _FAULTS.get(result.status, Fault.CUT)
+            raise _refusal(path, current.text(), result.position, current.offset, fault)
         elif result.status != Status.MORE or result.is_after_value:
             left = (current, result.position, result.is_after_value)
         if left is None and tail is None:
@@ -308,31 +337,40 @@ def _assemble(  # noqa: PLR0917 - what it works with; called once
         if progress is not None:
             progress(piece.done_fraction * 0.8)
     if tail is None:
-        raise _not_json(path, first, first.size, is_cut=True)
+        raise _refusal(path, first.text(), first.size, first.offset, Fault.CUT)
     try:
         take_tail(b"".join(tail), envelope)
     except NotJsonError as error:
-        joined = b"".join(tail)
-        raise _not_json_text(path, joined, error.position, tail_offset, is_cut=error.is_cut) from None
+        raise _refusal(path, b"".join(tail), error.position, tail_offset, error.fault) from None
     names = [state.name.lower() for state in State][COUNTS]
     whole.counts = dict(zip(names, counts.tolist(), strict=True))
     return whole
 
 
-def _not_json(path: Path, piece: Piece, position: int, *, is_cut: bool) -> TraceUnreadableError:
-    return _not_json_text(path, piece.text(), position, piece.offset, is_cut=is_cut)
-
-
-def _not_json_text(
-    path: Path, text: bytes, position: int, offset: int, *, is_cut: bool
-) -> TraceUnreadableError:
-    if is_cut:
+def _refusal(path: Path, text: bytes, position: int, offset: int, fault: Fault) -> TraceUnreadableError:
+    """Return the error for a fault at `position` of a text that begins at byte `offset` of the file."""
+    at = f"byte {offset + position}"
+    if fault == Fault.CUT:
         return TraceUnreadableError(
             f"{path.name} is cut: its JSON ends at byte {offset + len(text)} before the trace does; "
             "copy or record it again"
         )
+    if fault == Fault.DEEP:
+        return TraceUnreadableError(
+            f"{path.name} is nested too deep: a value in the member or event at {at} has more than "
+            f"{MAX_DEPTH} levels of brackets; take the value out there"
+        )
+    if fault == Fault.NO_LIST:
+        return TraceUnreadableError(
+            f"{path.name} has no list of events: its traceEvents at {at} is something else; "
+            "name a file that export_chrome_trace wrote"
+        )
+    if fault == Fault.TWO_LISTS:
+        return TraceUnreadableError(
+            f"{path.name} has two lists of events: a second traceEvents stands at {at}; "
+            "leave one of them, or make it two files"
+        )
     found = text[max(position, 0) : position + 40].decode("utf-8", "replace").split("\n")[0]
     return TraceUnreadableError(
-        f"{path.name} is not valid JSON at byte {offset + position}, near {found!r}; "
-        "record it again or mend it there"
+        f"{path.name} is not valid JSON at {at}, near {found!r}; record it again or mend it there"
     )

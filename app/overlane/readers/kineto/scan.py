@@ -37,12 +37,14 @@ from overlane.readers.kineto.layout import (
     C_OTHER,
     C_PLAIN,
     FULL,
+    HOLE,
     I_EXTRA,
     INFO_BYTES,
     K_CATEGORY,
     K_META,
     K_NAME,
     K_TEMPLATE,
+    ODD,
     R_CATEGORY,
     R_CORRELATION,
     R_DUR,
@@ -62,9 +64,12 @@ from overlane.readers.kineto.layout import (
     S_INFO_AT,
     S_KEYS_AT,
     S_METADATA,
+    S_MISTIMED,
     S_NOT_OBJECT,
     S_OTHER_PHASE,
+    S_OVERSIZED,
     S_PIECE,
+    S_PLAIN,
     S_POOL_AT,
     S_POOL_SIZE,
     S_POOLED,
@@ -74,6 +79,7 @@ from overlane.readers.kineto.layout import (
     S_ROWS_SIZE,
     S_SCRATCH_AT,
     S_SCRATCH_SIZE,
+    S_STRINGS,
     S_UNTIMED,
     S_WIDE,
     S_WIDE_AT,
@@ -93,10 +99,14 @@ from overlane.readers.kineto.steps import (
 from overlane.readers.kineto.text import (
     BROKEN,
     CUT,
+    MAX_SPAN_NS,
     MISSING,
     byte,
+    count_bytes,
     get,
+    has_backslash,
     integer,
+    is_oversized,
     put,
     put_byte,
     skip_value,
@@ -154,10 +164,12 @@ def _metadata(name: int, meta: int, process: int, thread: int, state: int) -> in
 
 @njit("int64(int64, int64, int64)", cache=True, nogil=True)
 def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk, see below
-    """Take in the event whose `{` is at `at`; return the position behind it, or CUT, BROKEN or FULL.
+    """Take in the event whose `{` is at `at`; return the position behind it, or a `Status`.
 
-    Longer than the house's measure: one loop over members, so that an event is walked once; members of `args`
-    are taken by the same loop. When `args` stands before the category, it is skipped and taken at the end.
+    Longer than 50 lines: one loop over members, so that an event is walked once; members of `args` are taken
+    by the same loop. When `args` stands before the category, it is skipped and taken at the end.
+    What would slow the loop is left to `spelling` (ODD): escapes in names and classifying values, members
+    that stand twice where the order would matter, and the byte `HOLE` inside a string.
     """
     at += 1
     wide = get(state + S_WIDE_AT) + get(state + S_WIDE) * (8 * WIDE_COLUMNS)
@@ -174,7 +186,9 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
     letter = 0
     correlation = MISSING
     external = MISSING
-    absurd = 0
+    absurd = 0  # the duration is impossible
+    mistimed = 0  # the stamp is
+    oversized = 0
     has_wide = 0
     template = get(state + S_SCRATCH_AT)
     tail = template
@@ -183,8 +197,10 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
     scope = 0
     deferred = 0
     resume = 0
+    seen_args = False
     members = 0
     after_value = False
+    plain = get(state + S_PLAIN) == 1
     while True:
         at = space(at, end)
         if at >= end:
@@ -233,6 +249,8 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
         if entry != 0 and (scope != ARGS_SCOPE or (get(entry + 24) >> kind) & 1):
             act = get(entry + 8)
             column = wide + 8 * get(entry + 16)
+        elif entry == 0 and not plain and has_backslash(key, close):
+            return ODD
         c = byte(at)
         behind = CUT  # position behind the value once it is taken; CUT: not taken, it goes to the template
         if act >= A_NUMBER and has_wide == 0:
@@ -242,9 +260,9 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
         if act == A_TS or act == A_DUR:
             value, behind = time(at, end)
             if act == A_TS:
-                if behind >= 0:
-                    ts = value
-            elif behind >= 0 and value != MISSING:
+                ts = value if behind >= 0 and value > -MAX_SPAN_NS else MISSING
+                mistimed = 0 if ts != MISSING or (c == 110 and byte(at + 1) == 117) else 1
+            elif behind >= 0 and value > -MAX_SPAN_NS and value < MAX_SPAN_NS:
                 dur = value
             elif not (c == 110 and byte(at + 1) == 117):  # null says nothing; anything else is odd
                 absurd = 1
@@ -256,6 +274,9 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                     process = value
                 else:
                     thread = value
+            elif is_oversized(at, end):
+                oversized += 1
+                act = A_NONE
         elif act == A_CORRELATION or act == A_EXTERNAL or act == A_NUMBER or act == A_NUMBER_KEPT:
             value, behind = identity(at, end)
             if behind >= 0:
@@ -267,11 +288,16 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                     put(column, value)
                     if act == A_NUMBER_KEPT and value != 0:
                         behind = CUT
+            elif is_oversized(at, end):
+                oversized += 1
         elif act == A_TRIPLE:
             behind = triple(at, end, column)
             if behind < 0:
                 put(column, MISSING)
         elif act == A_ARGS:
+            if seen_args and not plain:
+                return ODD
+            seen_args = True
             if c == 123 and resume == 0 and deferred == 0:
                 if phase == 0 or (kind < 0 and phase != 77):
                     deferred = at + 1
@@ -290,6 +316,12 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                 return CUT
             behind = closing + 1
             length = closing - at - 1
+            if not plain and (
+                (act == A_PHASE and (phase != 0 or length != 1))
+                or (act == A_SCOPE and length != 1)
+                or (act == A_CATEGORY and category >= 0)
+            ):
+                return ODD
             if act == A_PHASE:
                 phase = byte(at + 1) if length == 1 else 63
             elif act == A_SCOPE:
@@ -304,6 +336,8 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                 if act == A_CATEGORY:
                     category = code
                     kind = get(get(state + S_INFO_AT) + code * INFO_BYTES + I_EXTRA)
+                    if kind == C_OTHER and not plain and has_backslash(at + 1, closing):
+                        return ODD
                 elif act == A_NAME:
                     name = code
                 elif act == A_META:
@@ -340,7 +374,8 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
             return FULL
         put(state + S_METADATA, get(state + S_METADATA) + 1)
     elif ts == MISSING:
-        put(state + S_UNTIMED, get(state + S_UNTIMED) + 1)
+        put(state + S_UNTIMED, get(state + S_UNTIMED) + 1 - mistimed)
+        put(state + S_MISTIMED, get(state + S_MISTIMED) + mistimed)
     elif not (phase == 88 or phase == 66 or phase == 69 or phase == 67 or _is_instant(phase)) and (
         dur == MISSING
         or phase == 98
@@ -352,10 +387,15 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
         pattern = -1
         if tail > template:
             put_byte(tail, 125)
+            known = get(state + S_STRINGS)
             pattern = intern(K_TEMPLATE, template, tail + 1 - template, state)
             if pattern < 0:
                 return FULL
-            put(get(state + S_INFO_AT) + pattern * INFO_BYTES + I_EXTRA, holes)
+            extra = get(state + S_INFO_AT) + pattern * INFO_BYTES + I_EXTRA
+            if pattern == known:  # it is new: does the mark stand for integers only?
+                put(extra, holes if count_bytes(template, tail, HOLE) == holes else -1)
+            if get(extra) < 0:
+                return ODD
         code = thread_code(process, thread, state)
         if code < 0:
             return FULL
@@ -372,6 +412,7 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
         put(state + S_WIDE, get(state + S_WIDE) + (has_wide >> 16))
         put(state + S_POOLED, pool - get(state + S_POOL_AT))
         put(state + S_ABSURD, get(state + S_ABSURD) + absurd)
+        put(state + S_OVERSIZED, get(state + S_OVERSIZED) + oversized)
     put(state + S_EVENTS, get(state + S_EVENTS) + 1)
     return at
 

@@ -1,7 +1,7 @@
 """Decide what each row is: pairs of begin and end, impossible durations, its table, the origin.
 
 Rules for durations: an interval without one, or begun and never ended, had not finished: its end is unknown.
-A negative or impossible one (not a number, beyond 73 years) says that something went wrong, not that the
+A negative or impossible one (not a number, beyond 18 years) says that something went wrong, not that the
 interval went on: the row is kept with no length, so that no sum counts time that nobody measured, and counted
 in the integrity check `impossible_durations`.
 """
@@ -18,7 +18,7 @@ from overlane.readers.kineto.compiled import match_pairs
 from overlane.readers.kineto.keys import CATEGORIES, Class, Wide
 from overlane.readers.kineto.layout import Kind
 from overlane.readers.kineto.rows import Rows
-from overlane.readers.kineto.text import MISSING
+from overlane.readers.kineto.text import MAX_SPAN_NS, MISSING
 
 __all__ = ["Settled", "Target", "settle"]
 
@@ -72,7 +72,8 @@ class Settled:
         target: uint8 per row, a `Target`.
         origin_ns: Earliest stamp of the rows that are kept, in the file's time.
         dropped: Reason to count of rows that go nowhere.
-        impossible: Durations that were negative (those that were no number are counted by the scanner).
+        impossible: Durations that were negative, or too long from a begin to its end (those that were no
+            number or too large are counted by the scanner).
         has_known_category: The file has at least one category of PyTorch's profiler.
         intervals: Number of rows with a duration or a begin.
     """
@@ -90,8 +91,8 @@ def settle(rows: Rows) -> Settled:
     phase = rows.phase
     dropped = _pair(rows)
     spans = (phase != _C) & (phase != _M) & ~np.isin(phase, _INSTANTS)
-    negative = spans & (rows.dur < 0) & (rows.dur != MISSING)
-    rows.dur[negative] = 0
+    impossible = spans & ((rows.dur < 0) | (rows.dur >= MAX_SPAN_NS)) & (rows.dur != MISSING)
+    rows.dur[impossible] = 0
     unknown_phase = spans & (phase != _X) & (phase != _B) & (phase != _E)
     rows.kind[unknown_phase] = Class.OTHER
     _find_devices(rows)
@@ -108,7 +109,7 @@ def settle(rows: Rows) -> Settled:
         target=target,
         origin_ns=int(kept.min()) if kept.size else 0,
         dropped=dropped,
-        impossible=int(np.count_nonzero(negative)),
+        impossible=int(np.count_nonzero(impossible)),
         has_known_category=bool(np.any((rows.category >= 0) & (rows.category < len(CATEGORIES)))),
         intervals=int(np.count_nonzero(spans)),
     )

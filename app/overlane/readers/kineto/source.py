@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from overlane.errors import TraceUnreadableError
+from overlane.readers.base import GZIP_SIGNATURE
 from overlane.readers.kineto.grown import mapped
 from overlane.readers.kineto.text import PADDING
 
@@ -32,6 +33,9 @@ _AHEAD = 2
 
 _CARRY_BYTES = 1 << 16
 """Room for the text that a block leaves behind its last border; more of it takes a new buffer."""
+
+_GZIP = 31
+"""How zlib is told of gzip's frame."""
 
 _BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id)"\s*:)')
 """What usually stands between two events; only likely (it may lie inside a string), the scanner proves it."""
@@ -129,16 +133,36 @@ def _fill(stream: BufferedIOBase, buffer: Array, start: int, stop: int) -> int:
     return start
 
 
-def _damage(path: Path, error: Exception, offset: int) -> TraceUnreadableError:
+def _damage(path: Path, error: Exception) -> TraceUnreadableError:
+    if _goes_on(path):
+        return TraceUnreadableError(
+            f"{path.name} goes on behind the end of its gzip stream, with something that is not gzipped; "
+            "cut that off, or copy or record it again"
+        )
     if isinstance(error, EOFError):
         return TraceUnreadableError(
-            f"{path.name} is cut: its gzip stream ends without its end mark after {offset} unpacked bytes; "
-            "copy or record it again"
+            f"{path.name} is cut: its gzip stream ends without its end mark; copy or record it again"
         )
-    return TraceUnreadableError(
-        f"{path.name} is damaged: gzip reports {error} after about {offset} unpacked bytes; "
-        "copy or record it again"
-    )
+    return TraceUnreadableError(f"{path.name} is damaged: gzip reports {error}; copy or record it again")
+
+
+def _goes_on(path: Path) -> bool:
+    """Tell whether something else follows a whole gzip stream; inflates again, as the error does not say."""
+    inflater = zlib.decompressobj(wbits=_GZIP)
+    try:
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 16):
+                while chunk:
+                    inflater.decompress(chunk, PIECE_BYTES)
+                    chunk = inflater.unconsumed_tail
+                    if inflater.eof:
+                        chunk = (inflater.unused_data or file.read(1 << 16)).lstrip(b"\0")
+                        if not GZIP_SIGNATURE.startswith(chunk[:2]):
+                            return True
+                        inflater = zlib.decompressobj(wbits=_GZIP)
+    except (OSError, zlib.error):
+        pass
+    return False
 
 
 def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopped: threading.Event) -> None:
@@ -172,7 +196,7 @@ def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopp
     except (OSError, EOFError, ValueError, zlib.error) as error:
         is_gzip_fault = is_gzip and not (isinstance(error, OSError) and error.errno)
         found: Exception = (
-            _damage(path, error, offset)
+            _damage(path, error)
             if is_gzip_fault
             else TraceUnreadableError(f"{path.name} cannot be read: {error}; check the file and its disk")
         )

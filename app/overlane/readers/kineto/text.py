@@ -8,7 +8,7 @@ on each other. Whoever calls keeps the arrays alive and gives addresses inside t
 `end` is never reported as found.
 
 Results below zero are not positions: `CUT` when the text ends before the value does, `BROKEN` when it is not
-JSON.
+JSON, `DEEP` when it is nested deeper than the reader follows.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
-    "BROKEN", "CUT", "MISSING", "PADDING",
-    "byte", "get", "get_int32", "integer", "nanoseconds", "put", "put_byte", "put_int32",
-    "skip_value", "space", "string_end", "word",
+    "BROKEN", "CUT", "DEEP", "MAX_DEPTH", "MAX_SPAN_NS", "MISSING", "PADDING",
+    "byte", "count_bytes", "get", "get_int32", "has_backslash", "integer", "is_oversized", "nanoseconds",
+    "put", "put_byte", "put_int32", "skip_value", "space", "string_end", "word",
 ]  # fmt: skip
 
 PADDING = 64
@@ -32,13 +32,17 @@ PADDING = 64
 
 CUT = -1
 BROKEN = -2
+DEEP = -4
 
 MISSING = -(1 << 63)
 """Stands for an unknown number inside the reader; becomes null in the tables."""
 
-_MAX_DEPTH = 62
+MAX_DEPTH = 62
 _MAX_NS = 1 << 61
-"""Stamps and durations stay below this, so that sums and differences of two fit into 64 bits."""
+"""Stamps stay below this (the year 2043, counted from 1970)."""
+MAX_SPAN_NS = 1 << 59
+"""Durations, and stamps before zero, stay below this: 18 years, longer than any recording. The trace then
+spans at most 2^61 + 2 * 2^59 ns, less than the 2^62 ns that a view of it may end at."""
 
 _MAX_KEPT = 900_000_000_000_000_000
 """A number up to this takes one more decimal digit without overflow."""
@@ -188,7 +192,7 @@ def string_end(at: int, end: int) -> int:
 
 @njit("int64(int64, int64)", cache=True, nogil=True)
 def _skip_brackets(at: int, end: int) -> int:
-    """Return the position behind the bracket that matches the one at `at`, or CUT or BROKEN.
+    """Return the position behind the bracket that matches the one at `at`, or CUT, BROKEN or DEEP.
 
     The marks of 32 bytes are looked up at once and walked bit by bit; a string that ends among them takes no
     look-up of its own.
@@ -220,8 +224,8 @@ def _skip_brackets(at: int, end: int) -> int:
                 at += 1
                 break
             if c == 123 or c == 91:
-                if depth >= _MAX_DEPTH:
-                    return BROKEN
+                if depth >= MAX_DEPTH:
+                    return DEEP
                 objects = (objects << one) | np.uint64(1 if c == 123 else 0)
                 depth += 1
                 continue
@@ -236,7 +240,7 @@ def _skip_brackets(at: int, end: int) -> int:
 
 @njit("int64(int64, int64)", cache=True, nogil=True)
 def skip_value(at: int, end: int) -> int:
-    """Return the position behind the value that starts at `at`, or CUT, or BROKEN (brackets do not match)."""
+    """Return the position behind the value at `at`, or CUT, BROKEN (brackets do not match) or DEEP."""
     if byte(at) == 34:
         close = string_end(at + 1, end)
         return close + 1 if close >= 0 else CUT
@@ -255,11 +259,11 @@ def skip_value(at: int, end: int) -> int:
 
 @njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
 def integer(at: int, end: int) -> tuple[int, int]:
-    """Parse a plain integer (`-?[1-9][0-9]*` or `0`, at most 18 digits).
+    """Parse a plain integer (`-?[1-9][0-9]*` or `0`, up to 2^63 - 1 in size).
 
     Returns:
         Value and the position behind it; position CUT when there is none (a fraction, an exponent, text, too
-        long).
+        large).
     """
     negative = at < end and byte(at) == 45
     if negative:
@@ -270,11 +274,55 @@ def integer(at: int, end: int) -> tuple[int, int]:
         value = value * 10 + (byte(at) - 48)
         at += 1
     digits = at - start
-    if digits == 0 or digits > 18 or (byte(start) == 48 and (digits > 1 or negative)):
+    if digits == 0 or (byte(start) == 48 and (digits > 1 or negative)):
+        return 0, CUT
+    if value < 0:  # 19 digits fit into 64 bits, so that those beyond 63 show as a sign
         return 0, CUT
     if at < end and (byte(at) == 46 or byte(at) == 69 or byte(at) == 101 or byte(at) == 43 or byte(at) == 45):
         return 0, CUT
+    if digits == 19 and at < end and byte(at) >= 48 and byte(at) <= 57:
+        return 0, CUT
     return (-value if negative else value), at
+
+
+@njit("boolean(int64, int64)", cache=True, nogil=True)
+def is_oversized(at: int, end: int) -> bool:
+    """Tell whether an integer of 19 digits or more stands at `at`, or a text of one (`"stream 9..."`)."""
+    if at < end and byte(at) == 34:
+        at += 1
+        while at < end and byte(at) >= 97 and byte(at) <= 122:  # "stream 9223372036854775808"
+            at += 1
+        at = space(at, end)
+    if at < end and byte(at) == 45:
+        at += 1
+    start = at
+    while at < end and byte(at) >= 48 and byte(at) <= 57:
+        at += 1
+    if at >= end or at - start < 19:
+        return False
+    return byte(at) <= 34 or byte(at) == 44 or byte(at) == 93 or byte(at) == 125
+
+
+@njit("boolean(int64, int64)", cache=True, nogil=True)
+def has_backslash(at: int, stop: int) -> bool:
+    """Tell whether the inside of a string that ends at `stop` holds an escape."""
+    while at < stop:
+        step = _quote_or_backslash(at)
+        if step < 32:
+            return at + step < stop
+        at += 32
+    return False
+
+
+@njit("int64(int64, int64, int64)", cache=True, nogil=True)
+def count_bytes(at: int, stop: int, wanted: int) -> int:
+    """Return how often a byte stands between two positions."""
+    count = 0
+    while at < stop:
+        if byte(at) == wanted:
+            count += 1
+        at += 1
+    return count
 
 
 @njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)

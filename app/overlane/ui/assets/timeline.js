@@ -97,9 +97,9 @@
       if (meta.lanes.length === 0) {
         this.showError('This trace holds nothing that can be drawn: no device operation, host call, range or counter.', null);
       }
-      // The address places the view; without one the whole is shown, or what a linked timeline already shows.
+      // The address places the view; without one the trace says what to show first, or a linked timeline does.
       if (ov.page.restore(this)) return;
-      if (showsAll) this.view.set(0, this.view.limit);
+      if (showsAll) this.view.set(...meta.first_view);
       else this.view.set(this.view.t0, this.view.t1);
     }
 

@@ -139,9 +139,9 @@
 
   function drawGroupLabel(t, g, row, y) {
     const { theme, fitter } = t;
-    const x = 10 + row.depth * INDENT;
-    const font = `${row.depth === 0 ? 600 : 500} 11.5px ${theme.font}`;
-    g.fillStyle = ov.paint.css(row.depth === 0 ? theme.text : theme.dim);
+    const x = 10 + row.level * INDENT;
+    const font = `${row.level === 0 ? 600 : 500} 11.5px ${theme.font}`;
+    g.fillStyle = ov.paint.css(row.level === 0 ? theme.text : theme.dim);
     triangle(g, x, y + row.h / 2, row.folded);
     g.fillStyle = ov.paint.css(theme.text);
     // Headers of open groups may run over the plot: nothing is drawn there. Folded ones keep to the gutter.
@@ -161,7 +161,7 @@
   function drawLaneLabel(t, g, row, y) {
     const { theme, fitter } = t;
     const { lane } = row;
-    const x = 22 + row.depth * INDENT;
+    const x = 22 + row.level * INDENT;
     const room = t.left - x - 8;
     const middle = row.h > 72 ? y + 18 : y + row.h / 2;
     const font = `11.5px ${theme.font}`;

@@ -136,14 +136,23 @@
   function followLink(event) {
     if (event.defaultPrevented || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return;
     const link = event.target.closest ? event.target.closest('a.ov-goto') : null;
-    if (!link) return;
-    const address = new URL(link.href, location.href);
+    if (!link || !follow(new URL(link.href, location.href))) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Goes to a place of the timeline that a chart or link names. */
+  function open(href) {
+    const address = new URL(href, location.href);
+    if (address.origin === location.origin && !follow(address)) location.assign(address);
+  }
+
+  /** Moves a timeline that is here to an address; false where it shows another trace, so that the page must load. */
+  function follow(address) {
     const place = placeOf(address.search);
     const candidates = [...timelines.values()].filter((t) => t.meta && t.trace === place.trace);
     const t = candidates.find((one) => place.rank === '' || place.rank === one.rank || one.rank === '');
-    if (!t || address.origin !== location.origin) return; // another trace: the page loads it
-    event.preventDefault();
-    event.stopPropagation();
+    if (!t || address.origin !== location.origin) return false;
     if (!isShown(t) || location.pathname !== address.pathname) {
       history.pushState({}, '', address.pathname + address.search);
       window.dispatchEvent(new CustomEvent('_dashprivate_pushstate')); // how Dash's own links tell its router
@@ -151,6 +160,7 @@
     goTo(t, place);
     writeSoon();
     if (isShown(t)) t.element.focus({ preventScroll: true });
+    return true;
   }
 
   /** Back and forward between places of the same trace. */
@@ -209,6 +219,42 @@
     t.redrawOver();
   }
 
+  // ---- the hits of a search: they lie over the canvas, so a click beside them or Esc closes them
+
+  const hits = () => document.getElementById('ov-search-panel');
+
+  function areHitsShown() {
+    const panel = hits();
+    return panel !== null && panel.offsetParent !== null;
+  }
+
+  function closeHits() {
+    const panel = hits();
+    if (panel) panel.dataset.closed = '';
+  }
+
+  /** The field keeps its text; going back to it shows the hits again. */
+  function reopenHits(event) {
+    const panel = hits();
+    if (panel && event.target.closest('#ov-search')) delete panel.dataset.closed;
+  }
+
+  function onPressBeside(event) {
+    if (!event.target.closest('#ov-search-panel, #ov-search')) closeHits();
+    else reopenHits(event);
+  }
+
+  /** Before the timeline's own Esc, which clears range and selection. */
+  function closeHitsFirst(event) {
+    if (event.key !== 'Escape' || !areHitsShown() || document.querySelector('.ov-tl-help')) return;
+    const hadFocus = event.target.closest('#ov-search-panel, #ov-search') !== null;
+    closeHits();
+    event.preventDefault();
+    event.stopPropagation();
+    const t = primary();
+    if (hadFocus && t && isShown(t)) t.element.focus({ preventScroll: true });
+  }
+
   // ---- keys of the whole page
 
   function isTyping(target) {
@@ -257,9 +303,12 @@
     timelines = all;
     // In the capture phase, so that a router's own handler does not load the page first.
     document.addEventListener('click', followLink, true);
+    document.addEventListener('keydown', closeHitsFirst, true);
+    document.addEventListener('pointerdown', onPressBeside, true);
+    for (const kind of ['focusin', 'input']) document.addEventListener(kind, reopenHits);
     document.addEventListener('keydown', onPageKey);
     window.addEventListener('popstate', onHistory);
   }
 
-  ov.page = Object.assign(ov.page || {}, { mark, restore, storedMarkers, tellRange, tellSelection, tellView, watch });
+  ov.page = Object.assign(ov.page || {}, { mark, open, restore, storedMarkers, tellRange, tellSelection, tellView, watch });
 })((window.overlane = window.overlane || {}));

@@ -179,5 +179,5 @@
     drawMinimapHandle(t, g);
   }
 
-  ov.overlay = { boxOf, draw, minimapHandle };
+  ov.overlay = { draw, minimapHandle };
 })((window.overlane = window.overlane || {}));

@@ -23,7 +23,7 @@
     ['Select', [
       ['←  →', 'slice before, after; fold or open a group'], ['↑  ↓', 'lane above, below'],
       ['Enter', 'zoom to the selection; fold or open a group'], ['M', 'mark the range or selection, again to unmark'],
-      ['Esc', 'clear the range, then the selection'],
+      ['Esc', 'close the hits, then clear the range, then the selection'],
     ]],
     ['Find', [['/', 'search all names'], ['N  ]', 'next hit'], ['Shift + N  [', 'hit before'], ['?', 'this help']]],
   ];

@@ -68,23 +68,23 @@
     const byGroup = lanesByGroup(meta.lanes);
     const rows = [];
     let y = 0;
-    const addLane = (lane, depth) => {
+    const addLane = (lane, level) => {
       const slot = slotHeight(lane.kind, lane.sublanes);
       const h = slot * lane.sublanes + (lane.sublanes - 1) + 2 * PAD;
       const tall = lane.sublabel ? Math.max(h, 34) : Math.max(h, 20);
-      rows.push({ type: 'lane', lane, depth, y, h: tall, top: Math.round((tall - h) / 2) + PAD, slot });
+      rows.push({ type: 'lane', lane, level, y, h: tall, top: Math.round((tall - h) / 2) + PAD, slot });
       y += tall;
     };
-    const addGroup = (group, depth) => {
+    const addGroup = (group, level) => {
       const isFolded = folded.has(group.id);
-      const h = isFolded ? FOLDED_H : GROUP_H[Math.min(depth, 1)];
-      const row = { type: 'group', group, depth, y, h, folded: isFolded, summary: [] };
+      const h = isFolded ? FOLDED_H : GROUP_H[Math.min(level, 1)];
+      const row = { type: 'group', group, level, y, h, folded: isFolded, summary: [] };
       if (isFolded) row.summary = summaryLanes(meta, group, children, byGroup);
       rows.push(row);
       y += h;
       if (isFolded) return;
-      for (const lane of byGroup.get(group.id) || []) addLane(lane, depth);
-      for (const child of children.get(group.id) || []) addGroup(child, depth + 1);
+      for (const lane of byGroup.get(group.id) || []) addLane(lane, level);
+      for (const child of children.get(group.id) || []) addGroup(child, level + 1);
     };
     for (const group of children.get(null) || []) addGroup(group, 0);
     return { rows, total: y };

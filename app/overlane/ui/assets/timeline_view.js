@@ -164,5 +164,5 @@
     return result;
   }
 
-  ov.time = { duration, niceStep, ticks, time, viewFor };
+  ov.time = { duration, ticks, time, viewFor };
 })((window.overlane = window.overlane || {}));

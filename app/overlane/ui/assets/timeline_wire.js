@@ -113,5 +113,5 @@
     return `The server answered ${response.status}; it may be busy or restarting.`;
   }
 
-  ov.wire = { NO_NAME, decodeTile, failure, firstReaching, laneRanges, nameOf };
+  ov.wire = { decodeTile, failure, firstReaching, laneRanges, nameOf };
 })((window.overlane = window.overlane || {}));

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dash_mantine_components as dmc
-from dash import Input, Output, State, dcc, html, no_update
+from dash import ALL, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
@@ -16,6 +16,7 @@ from overlane.ui import ids
 from overlane.ui.facts import TraceFacts
 from overlane.ui.links import overlap_href, timeline_href
 from overlane.ui.parts import extra, notice, swatch
+from overlane.ui.proof import proof_details
 from overlane.ui.wiring import wire
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Input(ids.POLL, "n_intervals"),
         Input(ids.LIBRARY_RESCAN, "n_clicks"),
         Input(ids.LOCATION, "pathname"),
+        State({"type": ids.WHY, "trace": ALL}, "id"),
+        State({"type": ids.WHY, "trace": ALL}, "n_clicks"),
     )
     wire(
         app,
@@ -84,7 +87,9 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         app,
         partial(open_by_name, store),
         Output(ids.LIBRARY_FOUND, "children"),
-        Output(ids.LOCATION, "href", allow_duplicate=True),
+        Output(ids.LOCATION, "pathname", allow_duplicate=True),
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Output(ids.POLL, "disabled", allow_duplicate=True),
         Input(ids.LIBRARY_OPEN, "n_clicks"),
         State(ids.LIBRARY_NAME, "value"),
         first_call=False,
@@ -95,7 +100,7 @@ def look_again(store: TraceStore, _clicks: int | None) -> bool:
     """Read the library folder again and try once more what failed; returns whether polling may rest."""
     store.rescan()
     for listing in store.listings():
-        if listing.state == "failed":
+        if listing.state == "failed" or listing.is_changed:
             store.request(listing.trace_id)
     return not store.is_busy()
 
@@ -106,6 +111,8 @@ def show(
     _ticks: int | None,
     _clicks: int | None,
     path: str | None,
+    opened: list[dict[str, str]] | None = None,
+    opened_clicks: list[int | None] | None = None,
 ) -> tuple[Any, Any]:
     """Return the cards of all traces and the names to suggest; nothing while another page is shown."""
     if (path or "/").strip("/") not in {"", NAME}:
@@ -113,18 +120,31 @@ def show(
     store.rescan()
     listings = store.listings()
     current = (state or {}).get("trace")
-    cards = [card(listing, store.facts(listing.trace_id), current=current) for listing in listings]
-    return cards or [empty_library(store)], [x.name for x in listings]
+    clicks = {one["trace"]: count or 0 for one, count in zip(opened or [], opened_clicks or [], strict=True)}
+    cards = [
+        card(
+            listing,
+            store.facts(listing.trace_id),
+            current=current,
+            clicks=clicks.get(listing.trace_id, 0),
+        )
+        for listing in listings
+    ]
+    return cards or [empty_library(store)], [*store.full_names().values()]
 
 
-def open_by_name(store: TraceStore, _clicks: int | None, name: str | None) -> tuple[Any, Any]:
-    """Go to the timeline of the trace that was typed, or say in one sentence why not."""
+def open_by_name(store: TraceStore, _clicks: int | None, name: str | None) -> tuple[Any, Any, Any, Any]:
+    """Go to the timeline of the trace that was typed, or say in one sentence why not.
+
+    Polling starts at once: the address may be that of a trace that failed before, and then nothing else asks.
+    """
     try:
         listing = store.add_by_name(name or "")
         store.request(listing.trace_id)
     except OverlaneError as error:
-        return notice("Not opened.", str(error), kind="failed"), no_update
-    return None, timeline_href(listing.trace_id)
+        return notice("Not opened.", str(error), kind="failed"), no_update, no_update, no_update
+    path, _, query = timeline_href(listing.trace_id).partition("?")
+    return None, path, f"?{query}", False
 
 
 def empty_library(store: TraceStore) -> Component:
@@ -145,7 +165,7 @@ def empty_library(store: TraceStore) -> Component:
     )
 
 
-def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> Component:
+def card(listing: Listing, facts: TraceFacts | None, *, current: str | None, clicks: int = 0) -> Component:
     """Return one trace: its name and state, what it holds, what it can prove, and where to go."""
     body: list[Component]
     if listing.state == "failed":
@@ -166,7 +186,9 @@ def card(listing: Listing, facts: TraceFacts | None, *, current: str | None) -> 
             )
         ]
     else:
-        body = [holdings(facts), proofs(facts)]
+        body = [holdings(facts), proof_details(facts, listing.trace_id, clicks)]
+        if listing.is_changed:
+            body.insert(0, notice("Changed on disk.", "Look again opens it anew.", kind="warning"))
     return html.Article(
         [
             html.Div(
@@ -233,24 +255,3 @@ def holdings(facts: TraceFacts) -> Component:
         for engine, count in sorted(facts.engine_counts.items(), key=lambda pair: -pair[1])
     ]
     return html.Div([html.Dl(cells, className="ov-holdings"), html.Div(engines, className="ov-engines")])
-
-
-def proofs(facts: TraceFacts) -> Component:
-    """Return what the file can and cannot prove and what is suspect in it, each with its reason on hover."""
-    chips = [
-        html.Span(
-            ("✓ " if item.proven else "– ") + name.replace("_", " "),
-            className="ov-chip " + ("ov-chip-ok" if item.proven else "ov-chip-off"),
-            title=item.reason,
-        )
-        for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
-    ]
-    chips += [
-        html.Span(
-            "! " + check.check.replace("_", " "),
-            className="ov-chip " + ("ov-chip-bad" if check.status == "failed" else "ov-chip-warn"),
-            title=check.detail,
-        )
-        for check in facts.suspect
-    ]
-    return html.Div(chips, className="ov-chips")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dash import Input, Output, html, no_update
+from dash import ALL, Input, Output, State, html, no_update
 from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
@@ -13,7 +13,7 @@ from overlane.figures.palette import Theme
 from overlane.ui import ids
 from overlane.ui.engines import device_section, places_of, report_of
 from overlane.ui.parts import extra, notice
-from overlane.ui.wiring import wire
+from overlane.ui.wiring import wire, wire_script
 
 if TYPE_CHECKING:
     import dash
@@ -35,7 +35,7 @@ def layout() -> Component:
                     html.H1("Engines and overlap"),
                     html.P(
                         "Busy is the length of the union of the operations; overlap is when both were busy. "
-                        "Each number leads to the longest stretch that proves it.",
+                        "Each time and count, bar and cell leads to the longest stretch that proves it.",
                         className="ov-quiet",
                     ),
                 ],
@@ -47,6 +47,21 @@ def layout() -> Component:
     )
 
 
+# A click on a bar or cell goes where the number in the table goes.
+# Forgets the click, so that a second one on the same bar is one too.
+_FOLLOW = """function(clicks, figures) {
+    const {triggered_id: id, inputs_list: [charts]} = dash_clientside.callback_context;
+    const at = charts.findIndex(one => id && one.id.kind === id.kind && one.id.device === id.device);
+    const point = at >= 0 && clicks[at] ? clicks[at].points[0] : null;
+    if (point) {
+        const name = {busy: point.y, levels: point.x, pairs: point.y + '|' + point.x}[id.kind];
+        const href = figures[at].layout.meta.links[name];
+        if (href) window.overlane.page.open(href);
+    }
+    return clicks.map(() => null);
+}"""
+
+
 def register(app: dash.Dash, store: TraceStore) -> None:
     """Attach the page's callbacks to an app."""
     wire(
@@ -56,6 +71,15 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Input(ids.OPEN, "data"),
         Input(ids.THEME, "data"),
         Input(ids.LOCATION, "pathname"),
+    )
+    charts = {"type": ids.CHART, "kind": ALL, "device": ALL}
+    wire_script(
+        app,
+        _FOLLOW,
+        Output(charts, "clickData"),
+        Input(charts, "clickData"),
+        State(charts, "figure"),
+        first_call=False,
     )
 
 
