@@ -96,6 +96,7 @@ def _cost(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
 
 
 def _capabilities(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[str, Capability]:
+    """Return what the recording can prove. Longer than 50 lines: an entry each, with its reasons."""
     cupti = gathered.fact("cupti")
     version, kinds = cupti.get("version", 0), set(cupti.get("kinds", []))
     refused = cupti.get("refused", {})
