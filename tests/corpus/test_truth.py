@@ -98,11 +98,11 @@ def test_every_figure_is_compared(trace, truth, damage):
 def test_a_round_trip_that_loses_something_is_noticed(trace, tmp_path, monkeypatch):
 
     def forgetful(path, header, tables):
-        original(path, header, tables | {"api_calls": tables["api_calls"].slice(1)})
+        original(path, header, tables | {"streams": tables["streams"].slice(1)})
 
     original = helper.write_trace
     monkeypatch.setattr(helper, "write_trace", forgetful)
-    with pytest.raises(AssertionError, match="api_calls"):
+    with pytest.raises(AssertionError, match="streams"):
         assert_round_trip(trace, tmp_path / "again.overlane")
 
 

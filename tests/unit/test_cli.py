@@ -339,6 +339,8 @@ AS_ANOTHER_USER = """
 import os, sys
 import overlane.readers, overlane.writers  # which the other user may not be able to read
 from overlane.cli import main
+from overlane.commands import CommandRegistry
+CommandRegistry()  # loads the commands
 if os.geteuid() == 0:
     os.setgroups([])
     os.setgid(65534)

@@ -1,0 +1,243 @@
+"""Records of CUPTI's activity interface.
+
+CUPTI fills buffers while the program runs; a full or flushed buffer is only noted by the callback. The
+recorder's thread cuts the noted buffers into records, numbers their texts and gives them to the sink, so no
+decoding happens on a thread that launches.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from overlane_collect._cupti import Cupti, needed_calls
+from overlane_collect.activities import LAYOUTS, Kind, RecordSizeError, split_buffer
+from overlane_collect.backends.base import Options, Sink
+from overlane_collect.machine import finish_device_work, machine_facts
+from overlane_collect.strings import number_pointers
+
+__all__ = ["CuptiBackend"]
+
+_COMMAND_BUFFER_FULL = 6 << 16  # CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL: has data of its own
+_READY_BUFFERS = 4  # a program's threads ask for a few between two flushes
+_SPARE_BUFFERS = 8  # more than a program's threads fill at once between two flushes
+
+_KINDS = {
+    "device": Kind.DEVICE,
+    "context": Kind.CONTEXT,
+    "green_context": Kind.GREEN_CONTEXT,
+    "stream": Kind.STREAM,
+    "kernel": Kind.CONCURRENT_KERNEL,
+    "memcpy": Kind.MEMCPY,
+    "memcpy_peer": Kind.MEMCPY2,
+    "memset": Kind.MEMSET,
+    "synchronization": Kind.SYNCHRONIZATION,
+    "cuda_event": Kind.CUDA_EVENT,
+    "overhead": Kind.OVERHEAD,
+    "host_launch": Kind.HOST_LAUNCH,
+    "graph_host_node": Kind.GRAPH_HOST_NODE,
+}
+_OPTIONAL = {
+    "allocations": {"memory": Kind.MEMORY2},
+    "markers": {"marker": Kind.MARKER, "name": Kind.NAME},
+    "external": {"external_correlation": Kind.EXTERNAL_CORRELATION},
+}
+
+
+class CuptiBackend:
+    """Records through CUPTI; one per process."""
+
+    def __init__(self) -> None:
+        self._loaded: Cupti | None = None
+        self._sizes: dict[int, int] = {}
+        self._lent: dict[int, Any] = {}
+        self._spare: deque[Any] = deque()
+        self._full: deque[tuple[int, int]] = deque()
+        self._sink: Sink | None = None
+        self._kinds: dict[str, int] = {}
+        self._calls: dict[str, dict[int, str]] = {}
+        self._buffer_words = 0
+        self._registered = False
+        self._launch_stamps = False
+        self._cost = {"buffers": 0, "records": 0, "processing_ns": 0, "unreadable_bytes": 0, "dropped": 0}
+
+    @property
+    def _cupti(self) -> Cupti:
+        assert self._loaded is not None  # noqa: S101 - loaded by `start`, which comes first
+        return self._loaded
+
+    def start(self, sink: Sink, options: Options) -> None:
+        """Begin to record.
+
+        Raises:
+            NoGpuError: Another tool uses CUPTI, or this user may not.
+        """
+        self._sink = sink
+        refused: dict[str, str] = {}
+        if not self._registered:
+            self._loaded = Cupti(newest=options.thorough)
+            self._buffer_words = options.buffer_bytes // 8
+            self._cupti.subscribe()
+            self._launch_stamps = self._cupti.fits_driver or options.thorough
+            refused |= self._cupti.configure(launch_stamps=self._launch_stamps)
+            self._cupti.register(self._requested, self._completed)
+            self._registered = True
+        self._fill_spare()
+        wanted = dict(_KINDS)
+        for option, kinds in _OPTIONAL.items():
+            if getattr(options, option):
+                wanted |= kinds
+        self._kinds = {}
+        for name, kind in wanted.items():
+            reason = self._cupti.enable(kind)
+            if reason:
+                refused[name] = reason
+            else:
+                self._kinds[name] = kind
+        self._calls = {api: self._enable_calls(api, options, refused) for api in ("runtime", "driver")}
+        sink.fact(
+            "cupti",
+            version=self._cupti.version,
+            library=str(self._cupti.path),
+            package_version=self._cupti.package_version,
+            fits_driver=self._cupti.fits_driver,
+            launch_stamps=self._launch_stamps,
+            kinds=list(self._kinds),
+            refused=refused,
+            calls=self._calls,
+        )
+
+    def flush(self) -> None:
+        """Give the sink what is complete."""
+        self._cupti.flush(force=False)
+        self._drain()
+
+    def stop(self) -> None:
+        """End the recording and give the sink everything."""
+        assert self._sink is not None  # noqa: S101 - the recorder stops only what it started
+        stream = self._cupti.per_thread_stream()
+        for api, names in self._calls.items():
+            for number in names:
+                self._cupti.enable_call(api, number, enable=False)
+        if Kind.SYNCHRONIZATION in self._kinds.values():
+            self._cupti.disable(Kind.SYNCHRONIZATION)
+        finish_device_work()  # records of unfinished work would have no end
+        for kind in self._kinds.values():
+            self._cupti.disable(kind)
+        self._cupti.flush(force=True)
+        self._drain()
+        if stream is not None:
+            self._sink.fact("per_thread_stream", context_id=stream[0], stream_id=stream[1])
+        self._sink.fact("machine", **machine_facts())
+        self._sink.fact("cost", **self._cost)
+
+    def timestamp(self) -> int:
+        """Return CUPTI's clock in ns."""
+        return self._cupti.timestamp()
+
+    def context_id(self, context: int) -> int:
+        """Return the records' number of a context."""
+        return self._cupti.context_id(context)
+
+    def stream_id(self, context: int, stream: int) -> int:
+        """Return the records' number of a stream of a context."""
+        return self._cupti.stream_id(context, stream)
+
+    def push_external(self, number: int) -> None:
+        """Mark what this thread starts from now on with a number of our own."""
+        self._cupti.push_external(number)
+
+    def pop_external(self) -> None:
+        """End the mark that `push_external` set."""
+        self._cupti.pop_external()
+
+    def _enable_calls(self, api: str, options: Options, refused: dict[str, str]) -> dict[int, str]:
+        names = self._cupti.call_names(api)
+        if options.calls == "none":
+            return {}
+        if options.calls == "needed":
+            needed = set(needed_calls(names.values()))
+            names = {number: name for number, name in names.items() if name in needed}
+        enabled = {}
+        for number, name in names.items():
+            reason = self._cupti.enable_call(api, number)
+            if reason:  # an older driver does not know the newest calls
+                refused.setdefault(f"{api} calls", f"{reason}: ")
+                refused[f"{api} calls"] += f"{name} "
+            else:
+                enabled[number] = name
+        return enabled
+
+    def _fill_spare(self) -> None:
+        """Keep some buffers ready, their pages touched: else a launch pays for the memory's first use."""
+        while len(self._spare) < _READY_BUFFERS:
+            words = np.zeros(self._buffer_words, np.uint64)
+            words.fill(0)
+            self._spare.append(words)
+
+    def _requested(self) -> tuple[int, int]:
+        """Lend CUPTI a cleared buffer."""
+        try:
+            words = self._spare.popleft()
+        except IndexError:
+            words = np.zeros(self._buffer_words, np.uint64)
+        address = words.ctypes.data
+        self._lent[address] = words
+        return address, words.nbytes
+
+    def _completed(self, address: int, valid: int) -> None:
+        self._full.append((address, valid))
+
+    def _drain(self) -> None:
+        """Give the sink the records of all buffers that CUPTI gave back."""
+        while self._full:
+            began = time.thread_time_ns()
+            address, valid = self._full.popleft()
+            words = self._lent.pop(address)
+            if valid:
+                self._buffer(words[: valid // 8], address, valid)
+                self._cost["buffers"] += 1
+            if len(self._spare) < _SPARE_BUFFERS:
+                ctypes.memset(address, 0, valid)
+                self._spare.append(words)
+            self._cost["processing_ns"] += time.thread_time_ns() - began
+        self._fill_spare()
+        self._cost["dropped"] += self._cupti.dropped()
+
+    def _buffer(self, words: Any, address: int, valid: int) -> None:
+        assert self._sink is not None  # noqa: S101 - CUPTI has buffers only after `start`
+        try:
+            parts = split_buffer(
+                words, self._sizes, lambda offset: self._cupti.record_bytes(address, valid, offset)
+            )
+        except RecordSizeError as error:
+            self._cost["unreadable_bytes"] += valid
+            self._sink.fact("unreadable", reason=str(error), bytes=valid)
+            return
+        for kind, records in parts.items():
+            layout = LAYOUTS.get(kind)
+            if layout is None:
+                continue  # a kind that nobody asked for
+            for field in layout.pointers:
+                if field in (records.dtype.names or ()):
+                    number_pointers(records, field, self._sink.strings)
+            if kind == Kind.OVERHEAD and "channel_id" in (records.dtype.names or ()):
+                _take_channels(records)
+            self._sink.records(kind, records)
+            self._cost["records"] += len(records)
+
+
+def _take_channels(records: Any) -> None:
+    """Replace pointers to the data of full command buffers by channel plus one, and free that data."""
+    libc = ctypes.CDLL(None)
+    libc.free.argtypes = [ctypes.c_void_p]
+    pointers = records["channel_id"]
+    for row in np.flatnonzero(pointers).tolist():
+        pointer = int(pointers[row])
+        channel = ctypes.c_uint32.from_address(pointer + 4).value
+        libc.free(pointer)  # CUPTI hands this memory over
+        pointers[row] = channel + 1 if records["overhead_kind"][row] == _COMMAND_BUFFER_FULL else 0
