@@ -32,7 +32,7 @@ LINKING = [
     *GUIDES, DOCS / "design.md", *sorted((DOCS / "reference").glob("*.md")), ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", ROOT / "sample_traces" / "README.md",
 ]  # fmt: skip
-SERVERS = {"demo", "serve"}  # these do not return; their lines are parsed only
+PARSED_ONLY = {"demo", "serve", "record", "run"}  # these do not return, or need a GPU
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_python_in_documents_runs(path, reader_folder):
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_commands_in_documents_run(path, reader_folder, capsys):
     for arguments in overlane_lines(path):
-        if arguments[0] in SERVERS:
+        if arguments[0] in PARSED_ONLY:
             build_parser().parse_args(arguments)
         else:
             assert main(arguments) == 0, (arguments, capsys.readouterr().err)
