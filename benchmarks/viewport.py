@@ -141,9 +141,10 @@ def make_trace(lane: Any, start: Any, end: Any, category: Any) -> Trace:
 
 
 def _bare_timeline(span: int, lanes: int, layer: Layer, folder: Path) -> Any:
-    """Index one layer alone; the trace behind it has names for its rows and nothing else."""
+    """Index one layer alone; the trace behind it has times and names for its rows and nothing else."""
     rows = len(layer.start)
     columns = {field.name: null_array(field.type, rows) for field in arrow_schema("ops")}
+    columns["start_ns"], columns["end_ns"] = pa.array(layer.start), pa.array(layer.end)
     first_word = pa.Array.from_buffers(pa.int32(), rows, [None, null_array(pa.int32(), rows).buffers()[1]])
     columns["name"] = pa.DictionaryArray.from_arrays(first_word, pa.array(["kernel"]))
     tables = {name: empty_table(name) for name in TABLES}
