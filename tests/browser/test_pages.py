@@ -88,7 +88,7 @@ def test_integrity_of_a_trace_is_shown_and_its_reasons_open_by_key(dashboard):
     dashboard.page.locator("#ov-nav-library").click()
     card = dashboard.page.locator("#ov-library .ov-card").filter(has_text="h200.json.gz")
     expect(card).to_contain_text(re.compile(r"integrity: \d+ checks? ok"))
-    reasons = card.locator(".ov-proof")
+    reasons = card.locator(".ov-proof-text")
     expect(reasons).not_to_be_visible()
     card.locator("summary").focus()
     dashboard.page.keyboard.press("Enter")

@@ -381,9 +381,9 @@ def test_the_library_says_of_each_trace_what_it_holds(callbacks):
         "– sync ids",
         "! integrity: launches",
         "integrity: 2 checks ok",
-        "launches one operation has no launch",
-        "order every end follows its start",
-        "sync ids the profiler recorded none",
+        "launches: one operation has no launch",
+        "order: every end follows its start",
+        "sync ids: the profiler recorded none",
     ):
         assert expected in small, small
     assert "Cannot be opened. " in broken
@@ -391,6 +391,22 @@ def test_the_library_says_of_each_trace_what_it_holds(callbacks):
     assert "no GPU work" in host
     assert "integrity: nothing suspect found" in host
     assert "Not opened yet" in second
+
+
+def test_cards_of_many_traces_say_the_same_in_few_elements(monkeypatch, callbacks):
+    full = json.dumps(library(callbacks)["ov-library.children"][0]).count('"namespace"')
+    monkeypatch.setattr("overlane.ui.pages.library._FULL_CARDS", 1)
+    brief = library(callbacks)["ov-library.children"][0]
+    assert json.dumps(brief).count('"namespace"') < full / 2
+    said = words(brief)
+    for expected in (
+        "device Test GPU",
+        "span 7.000 µs",
+        "streams 2",
+        "✓ launch times",
+        "integrity: launches",
+    ):
+        assert expected in said
 
 
 def test_the_reasons_of_a_card_open_by_keyboard_and_touch(callbacks):

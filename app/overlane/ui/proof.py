@@ -70,18 +70,22 @@ def proof_list(facts: TraceFacts) -> list[Component]:
     ]
 
 
-def proof_details(facts: TraceFacts, trace_id: str, clicks: int = 0) -> Component:
+def proof_details(facts: TraceFacts, trace_id: str, clicks: int = 0, *, is_brief: bool = False) -> Component:
     """Return capabilities and integrity as chips that open to the full list, by mouse, touch or keyboard.
 
     Args:
         facts: What the trace says.
         trace_id: Trace, by which the page tells whose list was opened.
         clicks: How often the chips were pressed: a list that was open stays so where the card is made anew.
+        is_brief: Name what is proven in one line instead of a chip each.
     """
     chips = [
         _chip(("✓ " if item.proven else "– ") + name.replace("_", " "), "ok" if item.proven else "off")
         for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
     ]
+    if is_brief:
+        proven = " · ".join(name.replace("_", " ") for name in facts.proven)
+        chips = [_chip(f"✓ {proven}" if proven else "– nothing proven", "ok" if proven else "off")]
     return html.Details(
         [
             html.Summary(
@@ -90,10 +94,34 @@ def proof_details(facts: TraceFacts, trace_id: str, clicks: int = 0) -> Componen
                 n_clicks=clicks,
                 className="ov-chips",
             ),
-            html.Div(proof_list(facts), className="ov-proof"),
+            html.Pre(_proof_text(facts), className="ov-proof-text"),
         ],
         open=clicks % 2 == 1,
         className="ov-proof-details",
+    )
+
+
+def _proof_text(facts: TraceFacts) -> str:
+    """Return the full list as one text: fifty cards of a hundred elements each would stall the page."""
+    items = [
+        ("✓ " if item.proven else "– ") + f"{name.replace('_', ' ')}: {item.reason}"
+        for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
+    ]
+    marks = {"failed": "✗ ", "warning": "! ", "ok": "✓ "}
+    checks = [
+        f"{mark}{check.check.replace('_', ' ')}: {check.detail}"
+        for status, mark in marks.items()
+        for check in facts.integrity
+        if check.status == status
+    ]
+    return "\n".join(
+        [
+            "What this file can prove",
+            *(items or ["The file names no capabilities."]),
+            "",
+            "Integrity",
+            *(checks or ["No check found anything suspect."]),
+        ]
     )
 
 

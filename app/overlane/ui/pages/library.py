@@ -29,6 +29,12 @@ __all__ = ["NAME", "TITLE", "layout", "register"]
 NAME = "library"
 TITLE = "Library"
 
+_TICKS_PER_LOOK = 5
+"""While traces are being opened, the cards are made anew at every fifth tick: it keeps the browser busy."""
+
+_FULL_CARDS = 12
+"""With more traces than this each card is a few lines of text: Dash takes milliseconds per element."""
+
 
 def layout() -> Component:
     """Return the static elements of the page."""
@@ -105,10 +111,10 @@ def look_again(store: TraceStore, _clicks: int | None) -> bool:
     return not store.is_busy()
 
 
-def show(
+def show(  # noqa: PLR0917 - one parameter per input, in Dash's order
     store: TraceStore,
     state: dict[str, Any] | None,
-    _ticks: int | None,
+    ticks: int | None,
     _clicks: int | None,
     path: str | None,
     opened: list[dict[str, str]] | None = None,
@@ -116,6 +122,8 @@ def show(
 ) -> tuple[Any, Any]:
     """Return the cards of all traces and the names to suggest; nothing while another page is shown."""
     if (path or "/").strip("/") not in {"", NAME}:
+        return no_update, no_update
+    if ticks and ticks % _TICKS_PER_LOOK and store.is_busy():
         return no_update, no_update
     store.rescan()
     listings = store.listings()
@@ -127,6 +135,7 @@ def show(
             store.facts(listing.trace_id),
             current=current,
             clicks=clicks.get(listing.trace_id, 0),
+            is_brief=len(listings) > _FULL_CARDS,
         )
         for listing in listings
     ]
@@ -165,7 +174,14 @@ def empty_library(store: TraceStore) -> Component:
     )
 
 
-def card(listing: Listing, facts: TraceFacts | None, *, current: str | None, clicks: int = 0) -> Component:
+def card(
+    listing: Listing,
+    facts: TraceFacts | None,
+    *,
+    current: str | None,
+    clicks: int = 0,
+    is_brief: bool = False,
+) -> Component:
     """Return one trace: its name and state, what it holds, what it can prove, and where to go."""
     body: list[Component]
     if listing.state == "failed":
@@ -186,7 +202,10 @@ def card(listing: Listing, facts: TraceFacts | None, *, current: str | None, cli
             )
         ]
     else:
-        body = [holdings(facts), proof_details(facts, listing.trace_id, clicks)]
+        body = [
+            html.P(holdings_words(facts)) if is_brief else holdings(facts),
+            proof_details(facts, listing.trace_id, clicks, is_brief=is_brief),
+        ]
         if listing.is_changed:
             body.insert(0, notice("Changed on disk.", "Look again opens it anew.", kind="warning"))
     return html.Article(
@@ -229,8 +248,7 @@ def actions(listing: Listing, *, current: str | None) -> list[Component]:
     return found
 
 
-def holdings(facts: TraceFacts) -> Component:
-    """Return what a trace holds, as numbers with their words."""
+def _holdings(facts: TraceFacts) -> list[tuple[str, str]]:
     many_ranks = [rank for rank in facts.ranks if rank is not None]
     pairs = [
         ("device", facts.device_words),
@@ -246,7 +264,17 @@ def holdings(facts: TraceFacts) -> Component:
         ("partitions", format_count(facts.partition_count) if facts.partition_count else ""),
         ("ranks", ", ".join(str(rank) for rank in many_ranks)),
     ]
-    cells = [html.Div([html.Dt(label), html.Dd(text)]) for label, text in pairs if text]
+    return [(label, text) for label, text in pairs if text]
+
+
+def holdings_words(facts: TraceFacts) -> str:
+    """Return what a trace holds as one line."""
+    return " · ".join(f"{label} {text}" for label, text in _holdings(facts))
+
+
+def holdings(facts: TraceFacts) -> Component:
+    """Return what a trace holds, as numbers with their words."""
+    cells = [html.Div([html.Dt(label), html.Dd(text)]) for label, text in _holdings(facts)]
     engines = [
         html.Span(
             [swatch(engine or "other"), f"{engine_label(engine)} {format_count(count)}"],
