@@ -13,9 +13,13 @@ from overlane.ui import ids
 if TYPE_CHECKING:
     from overlane.ui.facts import TraceFacts
 
-__all__ = ["proof_badge", "proof_details", "proof_list"]
+__all__ = ["proof_badge", "proof_details"]
 
 _PROVEN_SHOWN = 2
+_PROOF = "What this file can prove"
+_NO_PROOF = "The file names no capabilities."
+_INTEGRITY = "Integrity"
+_NOTHING_SUSPECT = "No check found anything suspect."
 
 
 def proof_badge(facts: TraceFacts | None) -> Component | None:
@@ -34,7 +38,7 @@ def proof_badge(facts: TraceFacts | None) -> Component | None:
             dmc.HoverCardTarget(
                 html.Button(words, className=f"ov-pill ov-pill-button ov-pill-{tone}", type="button")
             ),
-            dmc.HoverCardDropdown(proof_list(facts), className="ov-proof"),
+            dmc.HoverCardDropdown(_proof_list(facts), className="ov-proof"),
         ],
         width=460,
         shadow="md",
@@ -44,29 +48,18 @@ def proof_badge(facts: TraceFacts | None) -> Component | None:
     return badge
 
 
-def proof_list(facts: TraceFacts) -> list[Component]:
+def _proof_list(facts: TraceFacts) -> list[Component]:
     """Return everything that the file can and cannot prove, with reasons, and the integrity checks."""
-    items = [
-        html.Li(
-            [html.Strong(("✓ " if item.proven else "– ") + name.replace("_", " ")), html.Span(item.reason)]
-        )
-        for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
-    ]
-    marks = {"ok": "✓ ", "warning": "! ", "failed": "✗ "}
+    items = [html.Li([html.Strong(name), html.Span(reason)]) for name, reason in _abilities(facts)]
     checks = [
-        html.Li(
-            [html.Strong(marks[check.status] + check.check.replace("_", " ")), html.Span(check.detail)],
-            className=f"ov-check-{check.status}",
-        )
-        for check in sorted(
-            facts.integrity, key=lambda check: ("failed", "warning", "ok").index(check.status)
-        )
+        html.Li([html.Strong(name), html.Span(detail)], className=f"ov-check-{status}")
+        for name, detail, status in _checks(facts)
     ]
     return [
-        html.H3("What this file can prove"),
-        html.Ul(items) if items else html.P("The file names no capabilities."),
-        html.H3("Integrity"),
-        html.Ul(checks) if checks else html.P("No check found anything suspect."),
+        html.H3(_PROOF),
+        html.Ul(items) if items else html.P(_NO_PROOF),
+        html.H3(_INTEGRITY),
+        html.Ul(checks) if checks else html.P(_NOTHING_SUSPECT),
     ]
 
 
@@ -102,27 +95,28 @@ def proof_details(facts: TraceFacts, trace_id: str, clicks: int = 0, *, is_brief
 
 
 def _proof_text(facts: TraceFacts) -> str:
-    """Return the full list as one text: fifty cards of a hundred elements each would stall the page."""
-    items = [
-        ("✓ " if item.proven else "– ") + f"{name.replace('_', ' ')}: {item.reason}"
+    """Return the list of `_proof_list` as one text: fifty cards of a hundred elements stall the page."""
+    items = [f"{name}: {reason}" for name, reason in _abilities(facts)]
+    checks = [f"{name}: {detail}" for name, detail, _ in _checks(facts)]
+    return "\n".join([_PROOF, *(items or [_NO_PROOF]), "", _INTEGRITY, *(checks or [_NOTHING_SUSPECT])])
+
+
+def _abilities(facts: TraceFacts) -> list[tuple[str, str]]:
+    """Return marked names and reasons of what the file can prove, then of what it cannot."""
+    return [
+        (("✓ " if item.proven else "– ") + name.replace("_", " "), item.reason)
         for name, item in sorted(facts.capabilities.items(), key=lambda pair: not pair[1].proven)
     ]
-    marks = {"failed": "✗ ", "warning": "! ", "ok": "✓ "}
-    checks = [
-        f"{mark}{check.check.replace('_', ' ')}: {check.detail}"
-        for status, mark in marks.items()
+
+
+def _checks(facts: TraceFacts) -> list[tuple[str, str, str]]:
+    """Return marked names, details and states of the integrity checks, the worst first."""
+    return [
+        (mark + check.check.replace("_", " "), check.detail, status)
+        for status, mark in (("failed", "✗ "), ("warning", "! "), ("ok", "✓ "))
         for check in facts.integrity
         if check.status == status
     ]
-    return "\n".join(
-        [
-            "What this file can prove",
-            *(items or ["The file names no capabilities."]),
-            "",
-            "Integrity",
-            *(checks or ["No check found anything suspect."]),
-        ]
-    )
 
 
 def _integrity_chips(facts: TraceFacts) -> list[Component]:
