@@ -34,8 +34,10 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from overlane.errors import MachineError, TraceUnreadableError
@@ -48,7 +50,7 @@ from overlane_collect.schema import SCHEMA_VERSION, TABLES, arrow_schema
 if TYPE_CHECKING:
     from overlane.timeline import Timeline
 
-__all__ = ["DEFAULT_LIMIT_BYTES", "OpenedTrace", "TraceCache", "cache_folder"]
+__all__ = ["DEFAULT_LIMIT_BYTES", "Arrays", "OpenedTrace", "TraceCache", "cache_folder"]
 
 DEFAULT_LIMIT_BYTES = 20_000_000_000
 """Most bytes that all entries together keep. Entries in use are never evicted, so they can exceed it."""
@@ -61,6 +63,9 @@ _HEAD_BYTES, _TAIL_BYTES = 1 << 20, 1 << 16
 _PAGES, _PAGE_BYTES = 64, 4096
 _Progress = Callable[[float], None]
 _T = TypeVar("_T")
+
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+"""Columns of a result by name, of any shapes."""
 
 
 class OpenedTrace:
@@ -132,6 +137,34 @@ class OpenedTrace:
             path.parent.mkdir(exist_ok=True)
             _write_whole(path, text)
         return json.loads(text)["value"]  # type: ignore[no-any-return]
+
+    def arrays(self, key: str, version: int, compute: Callable[[], Arrays]) -> Arrays:
+        """Return the arrays of an analysis, computed once per entry and version and mapped when read.
+
+        They are written whole and renamed, and checked like the entry itself; what is damaged or of another
+        version is computed anew. Nothing is locked while they are computed, so one computation may ask for
+        the arrays of another.
+
+        Args:
+            key: Names the analysis and its parameters.
+            version: Version of the analysis; arrays of other versions are replaced.
+            compute: Returns arrays of numbers by name.
+
+        Returns:
+            The arrays, mapped and read-only. Those that cannot be stored are returned all the same.
+        """
+        folder = self._folder / "results" / hashlib.sha256(key.encode()).hexdigest()[:32]
+        identity = {"key": key, "version": version}
+        stored = _stored_arrays(folder, identity)
+        if stored is not None:
+            return stored
+        values = compute()
+        with contextlib.suppress(OSError):
+            folder.parent.mkdir(exist_ok=True)
+            with _locked(self._folder.with_suffix(".build")):
+                _build_folder(folder, lambda target: _store_arrays(target, values, identity))
+        stored = _stored_arrays(folder, identity)
+        return values if stored is None else stored
 
     def close(self) -> None:
         """Let the entry be evicted; tables that are still mapped stay readable."""
@@ -331,6 +364,25 @@ def _map_table(folder: Path, name: str, absent: list[str], rows: int) -> pa.Tabl
             raise ValueError(f"{name} holds {stored.num_rows} rows, not {rows}")
         columns.update({column: stored[column] for column in stored.schema.names})
     return pa.Table.from_arrays([columns[column] for column in schema.names], schema=schema)
+
+
+def _store_arrays(folder: Path, values: Arrays, identity: dict[str, Any]) -> dict[str, Any]:
+    for name, array in values.items():
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    return identity
+
+
+def _stored_arrays(folder: Path, identity: dict[str, Any]) -> Arrays | None:
+    """Map the arrays of a folder; None when they are not whole or not those asked for."""
+    if not _is_whole(folder):
+        return None
+    try:
+        if json.loads((folder / _MARKER).read_text(encoding="utf-8"))["facts"] != identity:
+            return None
+        paths = sorted(folder.glob("*.npy"))
+        return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in paths}
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _build_folder(folder: Path, build: Callable[[Path], dict[str, Any] | None]) -> None:

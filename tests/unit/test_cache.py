@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -185,6 +186,100 @@ def test_results_are_computed_once_per_version(reader, source, cache):
         file.write_text("{")
     opened.result("engines", 2, compute)
     assert len(calls) == 4
+
+
+class Counted:
+    """Arrays of an analysis, counting how often they were computed."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self):
+        self.count += 1
+        return {
+            "op": np.arange(5, dtype=np.int32),
+            "none": np.zeros((0, 2), np.uint8),
+            "number": np.array(1 << 60),
+            "is_late": np.array([True, False]),
+        }
+
+
+def same_arrays(found, wanted):
+    return found.keys() == wanted.keys() and all(
+        found[name].dtype == wanted[name].dtype and np.array_equal(found[name], wanted[name])
+        for name in wanted
+    )
+
+
+def test_arrays_are_computed_once_and_mapped(reader, source, cache):
+    compute = Counted()
+    opened = cache.open(source)
+    assert same_arrays(opened.arrays("waits", 1, compute), Counted()())
+    again = TraceCache(cache.folder).open(source).arrays("waits", 1, compute)
+    assert same_arrays(again, Counted()())
+    assert compute.count == 1
+    assert isinstance(again["op"], np.memmap)
+    assert not again["op"].flags.writeable
+    opened.arrays("waits window 1:2", 1, compute)
+    assert compute.count == 2
+
+
+def test_arrays_of_another_version_are_replaced(reader, source, cache):
+    compute = Counted()
+    opened = cache.open(source)
+    opened.arrays("waits", 1, compute)
+    opened.arrays("waits", 2, compute)
+    assert compute.count == 2
+    assert len(list((cache.folder / opened.key / "results").iterdir())) == 1
+    opened.arrays("waits", 2, compute)
+    assert compute.count == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped bit", "gone", "no marker", "folder gone", "pickle"])
+def test_damaged_arrays_are_computed_anew(reader, source, cache, damage):
+    compute = Counted()
+    opened = cache.open(source)
+    opened.arrays("waits", 1, compute)
+    (folder,) = (cache.folder / opened.key / "results").iterdir()
+    file = folder / "op.npy"
+    content = bytearray(file.read_bytes())
+    if damage == "cut":
+        file.write_bytes(content[:-1])
+    elif damage == "flipped bit":
+        content[-3] ^= 1
+        file.write_bytes(content)
+    elif damage == "gone":
+        file.unlink()
+    elif damage == "no marker":
+        (folder / "entry.json").unlink()
+    elif damage == "pickle":
+        np.save(file, np.array([{}], dtype=object), allow_pickle=True)
+    else:
+        shutil.rmtree(folder)
+    assert same_arrays(opened.arrays("waits", 1, compute), Counted()())
+    assert compute.count == 2
+    assert same_arrays(cache.open(source).arrays("waits", 1, compute), Counted()())
+    assert compute.count == 2
+
+
+def test_an_analysis_can_ask_for_the_arrays_of_another(reader, source, cache):
+    opened = cache.open(source)
+    inner = Counted()
+    outer = opened.arrays("idle", 1, lambda: {"op": opened.arrays("waits", 1, inner)["op"] * 2})
+    assert outer["op"].tolist() == [0, 2, 4, 6, 8]
+    assert opened.arrays("waits", 1, inner)["op"].tolist() == [0, 1, 2, 3, 4]
+    assert inner.count == 1
+
+
+def test_arrays_that_cannot_be_stored_are_returned_all_the_same(reader, source, cache, monkeypatch):
+    def full(*_args, **_kwargs):
+        raise OSError(errno.ENOSPC, "full")
+
+    compute = Counted()
+    opened = cache.open(source)
+    monkeypatch.setattr(cache_module.np, "save", full)
+    assert same_arrays(opened.arrays("waits", 1, compute), Counted()())
+    assert list((cache.folder / opened.key / "results").iterdir()) == []
 
 
 def test_the_longest_unused_entries_go_first_but_none_in_use(reader, tmp_path):
