@@ -11,7 +11,17 @@ from overlane.timeline.categories import ENGINE_LABELS, engine_label
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["COLOURS", "ENGINE_LABELS", "Theme", "colour", "engine_label", "graph_objects", "template"]
+__all__ = [
+    "CAUSE_COLOURS",
+    "COLOURS",
+    "ENGINE_LABELS",
+    "Theme",
+    "cause_colour",
+    "colour",
+    "engine_label",
+    "graph_objects",
+    "template",
+]
 
 Theme = Literal["light", "dark"]
 
@@ -37,6 +47,35 @@ COLOURS: dict[str, tuple[str, str]] = {
 }
 """Category to its colour on a light and on a dark page."""
 
+CAUSE_COLOURS: dict[str, tuple[str, str]] = {
+    "stream_order": ("#878d96", "#b8bec6"),
+    "event_wait": ("#6938a7", "#8f67cd"),
+    "legacy_default_stream": ("#f05751", "#ff998f"),
+    "graph_order": ("#005a64", "#208089"),
+    "host_function": ("#91932f", "#c2c46f"),
+    "value_wait": ("#91256c", "#ba5894"),
+    "blocking_copy": ("#cc7400", "#fba95b"),
+    "copy_engine_busy": ("#7c4a2d", "#a47459"),
+    "partition_busy": ("#4891d8", "#82c3ff"),
+    "priority": ("#4045ba", "#6674df"),
+    "channel_shared": ("#2f9cb3", "#74cde2"),
+    "context_switch": ("#753e81", "#9d6aa8"),
+    "module_load": ("#49a261", "#84d395"),
+    "implicit_sync": ("#9a2737", "#c35a61"),
+    "launch_latency": ("#ad8800", "#dcba5a"),
+    "profiler_overhead": ("#68524e", "#907b77"),
+    "host_sync": ("#bd7e00", "#edb159"),
+    "allocation": ("#29672e", "#59905a"),
+    "launch_queue_full": ("#d16191", "#ff98c2"),
+    "late_launch": ("#435a73", "#6c839b"),
+    "unknown": ("#8d8d8d", "#bebebe"),
+}
+"""Cause to its colour on a light and on a dark page, in the order of the list of causes.
+
+Neighbours in the list differ in lightness as well as in hue, so that they stay apart for colour-blind people;
+what needs no attention (stream order, unknown) is grey.
+"""
+
 # Background, raised surface, rule, text and quiet text of the pages.
 _SURFACES: dict[Theme, tuple[str, str, str, str, str]] = {
     "light": ("#fbfcfd", "#ffffff", "#e4e8ee", "#1c2430", "#66707e"),
@@ -48,6 +87,12 @@ _FONT = 'Inter, "Segoe UI", system-ui, sans-serif'
 def colour(category: str, theme: Theme) -> str:
     """Return the colour of a category as a hex code; unknown categories look like `other`."""
     light, dark = COLOURS.get(category, COLOURS["other"])
+    return dark if theme == "dark" else light
+
+
+def cause_colour(cause: str, theme: Theme) -> str:
+    """Return the colour of a cause as a hex code; a name that is no cause looks like `unknown`."""
+    light, dark = CAUSE_COLOURS.get(cause, CAUSE_COLOURS["unknown"])
     return dark if theme == "dark" else light
 
 

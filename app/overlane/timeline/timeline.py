@@ -100,6 +100,22 @@ class Timeline:
         """Number of wire lanes."""
         return len(self._slices.width)
 
+    def lane_of_wires(self) -> list[dict[str, Any]]:
+        """Return for each wire lane its table and whether its slices are unions of rows."""
+        unions = {kind.name for kind in LAYERS if kind.is_union}
+        lanes = [{"table": lane["table"], "is_union": lane["layer"] in unions} for lane in self._lanes]
+        return [lanes[at] for at in self._of_wire]
+
+    def stored(self, wire: int) -> tuple[Array, Array, Array, Array]:
+        """Return start and end in ns, category and row of every slice of a wire lane, in order of start."""
+        low, high = (int(v) for v in self._slices.lane_offset[wire : wire + 2])
+        start = self._slices.start[low:high]
+        duration = self._slices.duration[low:high].astype(np.int64)
+        first, last = np.searchsorted(self._slices.long_at, [low, high])
+        duration[self._slices.long_at[first:last] - low] = self._slices.long_duration[first:last]
+        category = self._slices.category_of[wire][self._slices.place[low:high]]
+        return start, start + duration, category, self._slices.row[low:high].astype(np.int64)
+
     def meta(self) -> dict[str, Any]:
         """Return groups, lanes and what else a client needs before its first tile, as plain JSON values."""
         return {key: value for key, value in self._meta.items() if key != "keys"}
@@ -227,6 +243,10 @@ class Timeline:
         return name
 
     # ------------------------------------------------------------------ finding
+
+    def word(self, table: str, row: int) -> str | None:
+        """Return the full name of a row, None where its table or the row has none."""
+        return self._names.word(table, row)
 
     def locate(self, table: str, row_id: int) -> tuple[int, int, int] | None:
         """Return wire lane, start and end of a row, or None when it is not drawn on this timeline."""

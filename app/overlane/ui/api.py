@@ -9,88 +9,26 @@ from flask import Blueprint, Response, current_app, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from overlane.errors import NotInLibraryError, OverlaneError
+from overlane.ui import asked
+from overlane.ui.asked import BadRequestError, NotReadyError
+from overlane.ui.overlays import Searches
 from overlane.ui.rows import column_facts, connections, unknown_columns
+from overlane.ui.search import QueryError
 from overlane_collect.schema import TABLES
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace
+    from overlane.timeline import Timeline
     from overlane.trace import Trace
+    from overlane.ui.search import Hits
     from overlane.ui.store import Listing, TraceStore
 
-__all__ = ["create_api", "rank_of"]
+__all__ = ["create_api"]
 
 MAX_PIXELS = 16_384
 """Widest viewport that is answered; an 8K screen has 7680 pixels."""
-MAX_LANE = 65_535
-_LANE_DIGITS = 20
-_WAIT_S = 2.0
-
-
-class _NotReadyError(Exception):
-    """The trace is being opened; the client asks again."""
-
-    def __init__(self, listing: Listing) -> None:
-        super().__init__(
-            f"{listing.name} is being opened ({round(100 * listing.progress)} %); ask again in a moment"
-        )
-        self.listing = listing
-
-
-class _BadRequestError(OverlaneError):
-    """A parameter of the address makes no sense."""
-
-
-def _whole(name: str, *, low: int, high: int) -> int:
-    text = request.args.get(name, "")
-    try:
-        value = int(text)
-    except ValueError:
-        raise _BadRequestError(f"{name} must be a whole number, not {text[:40]!r}") from None
-    if not low <= value <= high:
-        raise _BadRequestError(f"{name} must lie from {low} to {high}, not {text[:40]}")
-    return value
-
-
-def _lanes(text: str | None) -> list[int] | None:
-    """Read wire lanes as in `0-12,15`; nothing asks for all."""
-    if not text:
-        return None
-    found: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()):
-            raise _BadRequestError(f"lanes must read like 0-12,15, not {text[:60]!r}")
-        # Python refuses to read numbers of thousands of digits, in words of its own.
-        low, high = (
-            int(each) if len(each) <= _LANE_DIGITS else MAX_LANE + 1 for each in (first, last or first)
-        )
-        if low > high or high > MAX_LANE:
-            raise _BadRequestError(f"lanes must rise and stay below {MAX_LANE + 1}, not {part[:40]!r}")
-        found.extend(range(low, high + 1))
-        if len(found) > MAX_LANE:
-            raise _BadRequestError("lanes repeat themselves; name each lane once")
-    return found
-
-
-def rank_of(trace: Trace, wanted: int | None) -> int | None:
-    """Return the rank to show: the one asked for, or the trace's first.
-
-    Raises:
-        OverlaneError: The trace has no such rank.
-    """
-    if wanted is None:
-        return trace.ranks[0]
-    if wanted not in trace.ranks:
-        known = ", ".join("none named" if rank is None else str(rank) for rank in trace.ranks)
-        raise _BadRequestError(f"{trace.name} has no rank {wanted}; it has: {known}")
-    return wanted
-
-
-def _rank(opened: OpenedTrace) -> int | None:
-    text = request.args.get("rank")
-    return rank_of(
-        opened.trace, None if text in {None, "", "null"} else _whole("rank", low=0, high=2**31 - 1)
-    )
+MAX_HITS = 1_000
+"""Hits of one answer; a client asks for further ones by their offset."""
 
 
 def listing_json(listing: Listing) -> dict[str, Any]:
@@ -104,51 +42,8 @@ def listing_json(listing: Listing) -> dict[str, Any]:
 def create_api(store: TraceStore) -> Blueprint:
     """Return the blueprint of all routes under `/api`."""
     api = Blueprint("api", __name__, url_prefix="/api")
-
-    def ready(trace_id: str) -> OpenedTrace:
-        opened = store.opened(trace_id, wait_s=_WAIT_S)
-        if opened is None:
-            raise _NotReadyError(store.listing(trace_id))
-        return opened
-
-    @api.get("/traces")
-    def traces() -> Response:
-        store.notice_changes()
-        return jsonify({"schema": 1, "traces": [listing_json(x) for x in store.listings()]})
-
-    @api.get("/traces/<trace_id>/timeline")
-    def timeline(trace_id: str) -> Response:
-        opened = ready(trace_id)
-        meta = opened.timeline(_rank(opened)).meta()
-        return jsonify({**meta, "trace": trace_id, "name": store.listing(trace_id).name})
-
-    @api.get("/traces/<trace_id>/tile")
-    def tile(trace_id: str) -> Response:
-        from overlane.timeline import encode_tile  # noqa: PLC0415 - compiled code is loaded by the store's thread
-
-        opened = ready(trace_id)
-        t0 = _whole("t0", low=-(2**62), high=2**62)
-        t1 = _whole("t1", low=-(2**62), high=2**62)
-        if t1 <= t0:
-            raise _BadRequestError(f"t1 must be later than t0, not {t1} after {t0}")
-        pixels = _whole("px", low=1, high=MAX_PIXELS)
-        timeline = opened.timeline(_rank(opened))
-        try:
-            found = timeline.tile(t0, t1, pixels, _lanes(request.args.get("lanes")))
-        except ValueError as error:  # a lane that the trace does not have
-            raise _BadRequestError(str(error)) from None
-        return Response(encode_tile(found), mimetype="application/octet-stream")
-
-    @api.get("/traces/<trace_id>/row")
-    def row(trace_id: str) -> Response:
-        opened = ready(trace_id)
-        table = request.args.get("table", "")
-        if table not in TABLES:
-            raise _BadRequestError(f"no table is called {table[:40]!r}; known: {', '.join(TABLES)}")
-        row_id = _whole("row", low=0, high=2**62)
-        place = opened.timeline(_rank(opened)).locate(table, row_id)
-        return jsonify({**row_json(opened.trace, table, row_id), "lane": None if place is None else place[0]})
-
+    _add_trace_routes(api, store)
+    _add_timeline_routes(api, store, Searches())
     _add_error_handlers(api)
 
     @api.route("/<path:rest>")
@@ -158,11 +53,81 @@ def create_api(store: TraceStore) -> Blueprint:
     return api
 
 
+def _add_trace_routes(api: Blueprint, store: TraceStore) -> None:
+    """Answer which traces there are and what their rows say."""
+
+    @api.get("/traces")
+    def traces() -> Response:
+        store.notice_changes()
+        return jsonify({"schema": 1, "traces": [listing_json(x) for x in store.listings()]})
+
+    @api.get("/traces/<trace_id>/row")
+    def row(trace_id: str) -> Response:
+        opened = asked.opened_trace(store, trace_id)
+        table = request.args.get("table", "")
+        if table not in TABLES:
+            raise BadRequestError(f"no table is called {table[:40]!r}; known: {', '.join(TABLES)}")
+        row_id = asked.whole("row", low=0, high=2**62)
+        place = opened.timeline(asked.rank(opened)).locate(table, row_id)
+        return jsonify({**row_json(opened.trace, table, row_id), "lane": None if place is None else place[0]})
+
+
+def _add_timeline_routes(api: Blueprint, store: TraceStore, searches: Searches) -> None:
+    """Answer lanes, viewports and searches of one rank of a trace."""
+
+    @api.get("/traces/<trace_id>/timeline")
+    def timeline(trace_id: str) -> Response:
+        opened = asked.opened_trace(store, trace_id)
+        meta = opened.timeline(asked.rank(opened)).meta()
+        return jsonify({**meta, "trace": trace_id, "name": store.listing(trace_id).name})
+
+    @api.get("/traces/<trace_id>/tile")
+    def tile(trace_id: str) -> Response:
+        opened = asked.opened_trace(store, trace_id)
+        return tile_response(overlay_of(opened, searches))
+
+    @api.get("/traces/<trace_id>/search")
+    def search(trace_id: str) -> Response:
+        opened = asked.opened_trace(store, trace_id)
+        rank = asked.rank(opened)
+        hits = searches.hits(opened, rank, asked.line())
+        offset = asked.whole("offset", low=0, high=2**40) if "offset" in request.args else 0
+        limit = asked.whole("limit", low=1, high=MAX_HITS) if "limit" in request.args else 100
+        shown = hits_json(opened, rank, hits, offset, min(offset + limit, len(hits)))
+        return jsonify({"schema": 1, "total": len(hits), "offset": offset, "hits": shown})
+
+
+def overlay_of(opened: OpenedTrace, searches: Searches) -> Timeline:
+    """Return the timeline that the address asks for: the trace's, or what `layer` lays over it."""
+    rank, name = asked.rank(opened), request.args.get("layer", "")
+    if not name:
+        return opened.timeline(rank)
+    if name == "found":
+        return searches.overlay(opened, rank, asked.line())
+    raise BadRequestError(f"no overlay is called {name[:40]!r}; known: found")
+
+
+def tile_response(shown: Timeline) -> Response:
+    """Return what a timeline answers to the viewport of the address."""
+    from overlane.timeline import encode_tile  # noqa: PLC0415 - compiled code is loaded by the store's thread
+
+    t0 = asked.whole("t0", low=-(2**62), high=2**62)
+    t1 = asked.whole("t1", low=-(2**62), high=2**62)
+    if t1 <= t0:
+        raise BadRequestError(f"t1 must be later than t0, not {t1} after {t0}")
+    pixels = asked.whole("px", low=1, high=MAX_PIXELS)
+    try:
+        found = shown.tile(t0, t1, pixels, asked.lanes(request.args.get("lanes")))
+    except ValueError as error:  # a lane that the trace does not have
+        raise BadRequestError(str(error)) from None
+    return Response(encode_tile(found), mimetype="application/octet-stream")
+
+
 def _add_error_handlers(api: Blueprint) -> None:
     """Answer every error of the routes with one sentence as JSON."""
 
-    @api.errorhandler(_NotReadyError)
-    def not_ready(error: _NotReadyError) -> tuple[Response, int, dict[str, str]]:
+    @api.errorhandler(NotReadyError)
+    def not_ready(error: NotReadyError) -> tuple[Response, int, dict[str, str]]:
         body = {"error": str(error), "state": error.listing.state, "progress": error.listing.progress}
         return jsonify(body), 503, {"Retry-After": "1"}
 
@@ -172,7 +137,7 @@ def _add_error_handlers(api: Blueprint) -> None:
             404
             if isinstance(error, NotInLibraryError)
             else 400
-            if isinstance(error, _BadRequestError)
+            if isinstance(error, BadRequestError | QueryError)
             else 422
         )
         return jsonify({"error": str(error)}), status
@@ -211,3 +176,25 @@ def row_json(trace: Trace, table: str, row_id: int) -> dict[str, Any]:
         "unknown": [fact.column for fact in unknown_columns(trace, table, row_id)],
         "links": [asdict(link) for link in connections(trace, table, row_id)],
     }
+
+
+def hits_json(
+    opened: OpenedTrace, rank: int | None, hits: Hits, first: int, end: int
+) -> list[dict[str, Any]]:
+    """Return some of the rows that a search found as JSON: what and where they are."""
+    timeline = opened.timeline(rank)
+    found = []
+    for at in range(first, end):
+        table, row = hits.tables[hits.table[at]], int(hits.row[at])
+        values = opened.trace.table(table)
+        columns = values.schema.names
+        found.append({
+            "table": table,
+            "row": row,
+            "name": timeline.word(table, row) or "",
+            "start_ns": int(hits.start_ns[at]),
+            "end_ns": int(hits.end_ns[at]),
+            "stream": values["stream_id"][row].as_py() if "stream_id" in columns else None,
+            "thread": values["thread_id"][row].as_py() if "thread_id" in columns else None,
+        })  # fmt: skip
+    return found
