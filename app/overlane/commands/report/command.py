@@ -1,0 +1,171 @@
+"""The command: what to report, of which time, and in which form."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from overlane.commands.loading import add_trace_argument, load
+from overlane.commands.output import json_text, printable
+from overlane.commands.report.section import (
+    DEVICE,
+    Block,
+    Columns,
+    Section,
+    Table,
+    block_lines,
+    fraction,
+    longest,
+    ns,
+    share,
+)
+from overlane.commands.report.sections import SECTIONS
+
+if TYPE_CHECKING:
+    from overlane.analysis.study import Study
+
+__all__ = ["COMMAND", "ReportCommand", "parse_window", "report_json"]
+
+JSON_VERSION = 1
+_REACH_NS = 1 << 62  # the length of any window has 63 bits then
+
+
+class ReportCommand:
+    """Prints what the analyses find in one trace."""
+
+    name = "report"
+    help = "report how the engines of each device shared its time: busy, idle, overlap, exposed copies"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the trace, what to report and in which form."""
+        add_trace_argument(parser)
+        known = "; ".join(f"{section.name}: {section.help}" for section in SECTIONS)
+        parser.add_argument(
+            "--section",
+            action="append",
+            choices=[section.name for section in SECTIONS],
+            help=f"report only this section; can be given several times ({known})",
+        )
+        parser.add_argument(
+            "--window",
+            metavar="A:B",
+            type=parse_window,
+            help="report only this time, in ns from the trace's origin; by default from the first start to "
+            "the last end of the trace's device operations",
+        )
+        form = parser.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="print JSON instead of text")
+        form.add_argument("--markdown", action="store_true", help="print Markdown instead of plain text")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Print the report.
+
+        Raises:
+            OverlaneError: The file cannot be read as a trace, or the window is empty.
+        """
+        names = arguments.section or [section.name for section in SECTIONS]
+        sections = [section for section in SECTIONS if section.name in names]
+        from overlane.analysis.study import Study  # noqa: PLC0415 - loads compiled code
+
+        study = Study(load(arguments.trace), window=arguments.window)
+        report = report_json(study, sections)
+        if arguments.json:
+            sys.stdout.write(json_text(report))
+        else:
+            sys.stdout.write(_text(study, printable(report), sections, is_markdown=arguments.markdown))
+        return 0
+
+
+def parse_window(text: str) -> tuple[int, int]:
+    """Return the window that `A:B` names, in ns.
+
+    Raises:
+        argparse.ArgumentTypeError: Not two whole numbers, or the end is not after the start.
+    """
+    parts = text.split(":")
+    try:
+        start, end = (int(part) for part in parts)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a window; give start and end in ns, as in 1000000:2000000"
+        ) from None
+    if end <= start:
+        raise argparse.ArgumentTypeError(f"the window {text} holds no time; its end must be after its start")
+    if max(abs(start), abs(end)) >= _REACH_NS:
+        raise argparse.ArgumentTypeError(f"the window {text} is out of reach; give ns below {_REACH_NS}")
+    return start, end
+
+
+def report_json(study: Study, sections: Sequence[Section] = SECTIONS) -> dict[str, Any]:
+    """Return the report as JSON values.
+
+    Args:
+        study: The analyses of a trace and a window.
+        sections: Which lists to give.
+
+    Returns:
+        `schema`, `name`, `window_start_ns`, `window_end_ns`, `devices` (list of `rank`, `device_id`,
+        `window_ns`, `busy_ns`, `idle_ns` ...), one list per section, and `integrity`. Intervals
+        `longest_ns` are the start and end of the longest unbroken stretch that proves the number beside
+        them.
+    """
+    devices = study.engines.devices
+    given = devices[0].window if devices else study.window or (0, 0)
+    report = {
+        "schema": JSON_VERSION,
+        "name": study.trace.name,
+        "window_start_ns": given[0],
+        "window_end_ns": given[1],
+        "devices": [
+            {
+                "rank": d.rank,
+                "device_id": d.device_id,
+                "window_ns": d.window_ns,
+                "busy_ns": d.busy_ns,
+                "busy_fraction": fraction(d.busy_ns, d.window_ns),
+                "busy_longest_ns": d.busy_longest,
+                "idle_ns": d.idle_ns,
+                "idle_longest_ns": d.idle_longest,
+                "work_ns": d.work_ns,
+                "op_count": d.op_count,
+                "unfinished_count": d.unfinished_count,
+            }
+            for d in devices
+        ],
+    }
+    for section in sections:
+        report |= {section.key: section.rows(study), **section.more(study)}
+    return report | {"integrity": list(study.trace.header.to_json()["integrity"])}
+
+
+_DEVICES: Columns = (
+    *DEVICE, ("window", ns("window_ns")), ("busy", ns("busy_ns")), ("of window", share("busy_fraction")),
+    ("idle", ns("idle_ns")), ("longest gap, ns", longest("idle_longest_ns")),
+)  # fmt: skip
+
+
+def _text(study: Study, report: dict[str, Any], sections: Sequence[Section], *, is_markdown: bool) -> str:
+    devices = study.engines.devices
+    lines = [("# " if is_markdown else "") + report["name"], ""]
+    if not devices:
+        lines += ["No device operations: there is no GPU work to report on.", ""]
+    for item in report["integrity"]:
+        if item["status"] != "ok":
+            lines += [f"{item['status']}: {item['detail']}", ""]
+    unfinished = sum(device.unfinished_count for device in devices)
+    if unfinished:
+        lines += [f"{unfinished} operations had not finished; they are taken to run to the last stamp.", ""]
+    if not devices:
+        return "\n".join(lines)
+    parts: list[tuple[str, list[Block]]] = [("Devices", [Table(report["devices"], _DEVICES)])]
+    parts += [(section.title, section.text(study, report[section.key])) for section in sections]
+    for title, blocks in parts:
+        lines += [f"## {title}" if is_markdown else title, ""]
+        for block in blocks:
+            lines += block_lines(block, is_markdown=is_markdown)
+    return "\n".join(lines)
+
+
+COMMAND = ReportCommand()

@@ -1,0 +1,11 @@
+"""The list of the report's sections; to add one, write it and name it here."""
+
+from __future__ import annotations
+
+from overlane.commands.report import engines
+from overlane.commands.report.section import Section
+
+__all__ = ["SECTIONS"]
+
+SECTIONS: tuple[Section, ...] = (*engines.SECTIONS,)
+"""All sections, in the order of the report."""
