@@ -207,11 +207,11 @@ def key_table() -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the hash table of known members.
 
     Returns:
-        int64 array, shape (256, 9): length of the name plus its scope (0 where the slot is empty), action,
+        int64 array, shape (257, 9): length of the name plus its scope (0 where the slot is empty), action,
         wide column, classes that have the column (bits), then the name's bytes as five little-endian words,
-        zero behind its end.
+        zero behind its end. The last row is room for looks of 32 bytes that begin in the one before.
     """
-    table = np.zeros((SLOTS, 4 + KEY_WORDS), np.int64)
+    table = np.zeros((SLOTS + 1, 4 + KEY_WORDS), np.int64)
     entries: list[tuple[str, int, Act, int, int]] = [(name, 0, act, 0, -1) for name, act in _TOP.items()]
     for name, act, column, classes in _ARGS:
         entries.append((name, ARGS_SCOPE, act, column, sum(1 << c for c in set(classes))))

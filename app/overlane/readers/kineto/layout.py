@@ -119,5 +119,6 @@ K_NAME, K_CATEGORY, K_TEMPLATE, K_THREAD, K_META = (int(k) for k in Kind)
  A_EXTERNAL, A_META, A_NUMBER, A_NUMBER_KEPT, A_TEXT_KEPT, A_TRIPLE) = (int(a) for a in Act)  # fmt: skip
 C_PLAIN, C_OTHER = int(Class.PLAIN), int(Class.OTHER)
 MIX = np.uint64(0x9E3779B97F4A7C15)
+SALT = np.uint64(0xD6E8FEB86659FD93)
 ROOM = 64
 """Bytes kept free behind whatever is appended."""

@@ -86,6 +86,7 @@ from overlane.readers.kineto.layout import (
     S_WIDE_SIZE,
     WIDE_COLUMNS,
 )
+from overlane.readers.kineto.memory import byte, get, put, put_byte
 from overlane.readers.kineto.steps import (
     find_key,
     identity,
@@ -101,14 +102,10 @@ from overlane.readers.kineto.text import (
     CUT,
     MAX_SPAN_NS,
     MISSING,
-    byte,
     count_bytes,
-    get,
     has_backslash,
     integer,
     is_oversized,
-    put,
-    put_byte,
     skip_value,
     space,
     string_end,
@@ -252,6 +249,8 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
         elif entry == 0 and not plain and has_backslash(key, close):
             return ODD
         c = byte(at)
+        if scope == 0 and act >= A_CATEGORY and act <= A_DUR and _is_flow(phase):
+            act = A_NONE  # nobody asks for the members of an arrow
         behind = CUT  # position behind the value once it is taken; CUT: not taken, it goes to the template
         if act >= A_NUMBER and has_wide == 0:
             has_wide = 1 << 16
@@ -346,9 +345,14 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                     put(column, code)
                     behind = CUT
         if behind < 0:
-            behind = skip_value(at, end)
-            if behind < 0:
-                return behind
+            value, stop = integer(at, end) if c <= 57 else (0, CUT)
+            if stop >= 0 and stop < end and (byte(stop) == 44 or byte(stop) <= 32 or byte(stop) == 125):
+                behind = stop
+            else:
+                stop = CUT
+                behind = skip_value(at, end)
+                if behind < 0:
+                    return behind
             # times and ids that are none say nothing; nobody asks for the members of arrows and metadata
             if not (_is_flow(phase) or phase == 77 or (act >= A_PROCESS and act <= A_DUR)):
                 room = template + get(state + S_SCRATCH_SIZE) - tail
@@ -356,7 +360,6 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                     state + S_POOL_SIZE
                 ):
                     return FULL
-                value, stop = integer(at, end)
                 if stop == behind:
                     tail = keep(key, close, at, 0, template, tail)
                     pool = push(pool, value)
@@ -364,6 +367,9 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                 else:
                     tail = keep(key, close, at, behind, template, tail)
         at = behind
+        if after_value and byte(at) == 44:
+            after_value = False
+            at += 1
     # The event is complete: count it, or write its row.
     if members == 0:
         put(state + S_EMPTY, get(state + S_EMPTY) + 1)

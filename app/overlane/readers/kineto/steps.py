@@ -32,30 +32,29 @@ from overlane.readers.kineto.layout import (
     S_SLOTS_MASK,
     S_STRINGS,
     S_USED,
+    SALT,
 )
-from overlane.readers.kineto.text import (
-    CUT,
+from overlane.readers.kineto.memory import (
     byte,
+    copy,
+    fold,
     get,
     get_int32,
-    integer,
-    nanoseconds,
     put,
     put_byte,
     put_int32,
-    space,
+    same,
     word,
 )
+from overlane.readers.kineto.text import CUT, integer, nanoseconds, space
 
 __all__ = [
-    "copy",
     "find_key",
     "head",
     "identity",
     "intern",
     "keep",
     "push",
-    "same",
     "thread_code",
     "time",
     "triple",
@@ -71,23 +70,6 @@ def head(address: int, length: int) -> Any:
     return value
 
 
-@njit("void(int64, int64, int64)", cache=True, nogil=True)
-def copy(source: int, length: int, target: int) -> None:
-    """Copy bytes in steps of eight; up to seven bytes behind the target are overwritten too."""
-    for offset in range(0, length, 8):
-        put(target + offset, np.int64(word(source + offset)))
-
-
-@njit("boolean(int64, int64, int64)", cache=True, nogil=True)
-def same(left: int, right: int, length: int) -> bool:
-    """Tell whether two stretches of memory hold the same bytes."""
-    for offset in range(0, length - 7, 8):
-        if word(left + offset) != word(right + offset):
-            return False
-    rest = length & 7
-    return rest == 0 or head(left + length - rest, rest) == head(right + length - rest, rest)
-
-
 @njit("int64(int64, int64, int64, int64)", cache=True, nogil=True)
 def intern(kind: int, source: int, length: int, state: int) -> int:
     """Return the id of a string, entering it when it is new, or FULL when the table must grow first.
@@ -98,13 +80,14 @@ def intern(kind: int, source: int, length: int, state: int) -> int:
         length: Number of bytes.
         state: Address of the state.
     """
-    h = np.uint64(kind * 0x9E3779B1 + length)
-    for offset in range(0, length - 7, 8):
-        h = (h ^ word(source + offset)) * MIX
-        h ^= h >> np.uint64(29)
-    if length & 7:
-        h = (h ^ head(source + (length & ~7), length & 7)) * MIX
-        h ^= h >> np.uint64(29)
+    h: Any = np.uint64(kind * 0x9E3779B1 + length)
+    for offset in range(0, length - 15, 16):
+        h = fold(word(source + offset) ^ MIX, word(source + offset + 8) ^ h)
+    rest = source + (length & ~15)
+    if length & 8:
+        h = fold(word(rest) ^ MIX, head(rest + 8, length & 7) ^ h)
+    else:
+        h = fold(head(rest, length & 7) ^ MIX, h ^ SALT)
     mark = np.int64(h >> np.uint64(1))
     mask = get(state + S_SLOTS_MASK)
     slots = get(state + S_SLOTS_AT)

@@ -11,8 +11,9 @@ from numba import njit
 
 from overlane.readers.kineto.keys import CATEGORIES
 from overlane.readers.kineto.layout import FULL, INFO_WIDTH, Kind, State
+from overlane.readers.kineto.memory import get, get_int32, put, put_int32
 from overlane.readers.kineto.steps import intern
-from overlane.readers.kineto.text import get, get_int32, put, put_int32
+from overlane.readers.kineto.text import PADDING
 
 __all__ = ["StringTable", "decode_name", "mend_escapes", "merge_tables"]
 
@@ -56,7 +57,7 @@ class StringTable:
 
     def add(self, kind: Kind, content: bytes) -> int:
         """Intern `content` and return its id."""
-        source = np.frombuffer(content + bytes(8), np.uint8)
+        source = np.frombuffer(content + bytes(PADDING), np.uint8)
         while (code := int(intern(int(kind), source.ctypes.data, len(content), self.address))) == FULL:
             self.grow(len(content))
         return code

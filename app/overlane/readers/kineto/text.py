@@ -1,4 +1,4 @@
-# ruff: noqa: ARG001, PLR1714 - intrinsics state their arguments; compiled code compares one by one
+# ruff: noqa: PLR1714 - compiled code compares one by one
 """Compiled steps over JSON bytes: strings, values, numbers.
 
 The compiled code of the reader works on addresses, not on arrays: passing an array from one compiled function
@@ -13,18 +13,26 @@ JSON, `DEEP` when it is nested deeper than the reader follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
+
+from overlane.readers.kineto.memory import (
+    WIDTH,
+    blanks,
+    byte,
+    lowest,
+    marks_of,
+    quote_or_backslash,
+    scalar_bytes,
+    word,
+)
 
 __all__ = [
     "BROKEN", "CUT", "DEEP", "MAX_DEPTH", "MAX_SPAN_NS", "MISSING", "PADDING",
-    "byte", "count_bytes", "get", "get_int32", "has_backslash", "integer", "is_oversized", "nanoseconds",
-    "put", "put_byte", "put_int32", "skip_value", "space", "string_end", "word",
+    "count_bytes", "has_backslash", "integer", "is_oversized", "nanoseconds", "skip_value", "space",
+    "string_end",
 ]  # fmt: skip
 
 PADDING = 64
@@ -44,144 +52,36 @@ MAX_SPAN_NS = 1 << 59
 """Durations, and stamps before zero, stay below this: 18 years, longer than any recording. The trace then
 spans at most 2^61 + 2 * 2^59 ns, less than the 2^62 ns that a view of it may end at."""
 
+_ZEROS = np.uint64(0x3030303030303030)
+"""Eight digits 0; a word of digits xor this holds their values."""
+
+_TENS = tuple(10**k for k in range(9))
+
 _MAX_KEPT = 900_000_000_000_000_000
 """A number up to this takes one more decimal digit without overflow."""
-
-_WIDTH = 32
-_BYTE, _INT32, _INT64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_VECTOR = ir.VectorType(_BYTE, _WIDTH)
-
-
-def _inlined(function: Callable[..., Any]) -> Callable[..., int]:
-    """Make an intrinsic; what the type checker sees is a function of the remaining arguments."""
-    return intrinsic(function)
-
-
-def _load(builder: Any, address: Any, kind: Any) -> Any:
-    return builder.load(builder.inttoptr(address, kind.as_pointer()), align=1, typ=kind)
-
-
-@_inlined
-def byte(typingctx: Any, address: Any) -> Any:
-    """Return the byte at an address."""
-    return types.int64(types.int64), lambda _c, builder, _s, args: builder.zext(
-        _load(builder, args[0], _BYTE), _INT64
-    )
-
-
-@_inlined
-def word(typingctx: Any, address: Any) -> Any:
-    """Return the eight bytes at an address as one little-endian integer."""
-    return types.uint64(types.int64), lambda _c, builder, _s, args: _load(builder, args[0], _INT64)
-
-
-@_inlined
-def get(typingctx: Any, address: Any) -> Any:
-    """Return the int64 at an address."""
-    return types.int64(types.int64), lambda _c, builder, _s, args: _load(builder, args[0], _INT64)
-
-
-@_inlined
-def get_int32(typingctx: Any, address: Any) -> Any:
-    """Return the int32 at an address."""
-    return types.int64(types.int64), lambda _c, builder, _s, args: builder.sext(
-        _load(builder, args[0], _INT32), _INT64
-    )
-
-
-def _store(kind: Any) -> Any:
-    def codegen(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        value = args[1] if kind is _INT64 else builder.trunc(args[1], kind)
-        builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
-        return context.get_dummy_value()
-
-    return codegen
-
-
-@_inlined
-def put(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write an int64 (eight bytes) to an address."""
-    return types.void(types.int64, types.int64), _store(_INT64)
-
-
-@_inlined
-def put_int32(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write an int32 to an address."""
-    return types.void(types.int64, types.int64), _store(_INT32)
-
-
-@_inlined
-def put_byte(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write one byte to an address."""
-    return types.void(types.int64, types.int64), _store(_BYTE)
-
-
-def _splat(value: int) -> Any:
-    return ir.Constant(_VECTOR, [ir.Constant(_BYTE, value)] * _WIDTH)
-
-
-def _first(builder: Any, mask: Any) -> Any:
-    found = builder.cttz(builder.bitcast(mask, ir.IntType(_WIDTH)), ir.Constant(ir.IntType(1), 0))
-    return builder.zext(found, _INT64)
-
-
-@_inlined
-def _quote_or_backslash(typingctx: Any, address: Any) -> Any:
-    """Return how far the first quote or backslash is, 32 when the next 32 bytes hold none."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        data = _load(builder, args[0], _VECTOR)
-        return _first(
-            builder,
-            builder.or_(
-                builder.icmp_unsigned("==", data, _splat(34)), builder.icmp_unsigned("==", data, _splat(92))
-            ),
-        )
-
-    return types.int64(types.int64), codegen
-
-
-@_inlined
-def _marks(typingctx: Any, address: Any) -> Any:
-    """Return a bit per byte of the next 32: low half `"[]{}`, high half quotes and backslashes."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        data = _load(builder, args[0], _VECTOR)
-        folded = builder.or_(data, _splat(0x20))  # turns [ and ] into { and }
-        opening = builder.icmp_unsigned("==", folded, _splat(0x7B))
-        closing = builder.icmp_unsigned("==", folded, _splat(0x7D))
-        quote = builder.icmp_unsigned("==", data, _splat(34))
-        backslash = builder.icmp_unsigned("==", data, _splat(92))
-        half = ir.IntType(_WIDTH)
-        low = builder.bitcast(builder.or_(builder.or_(opening, closing), quote), half)
-        high = builder.bitcast(builder.or_(quote, backslash), half)
-        return builder.or_(
-            builder.zext(low, _INT64), builder.shl(builder.zext(high, _INT64), ir.Constant(_INT64, _WIDTH))
-        )
-
-    return types.uint64(types.int64), codegen
-
-
-@_inlined
-def _lowest(typingctx: Any, bits: Any) -> Any:
-    """Return the place of the lowest bit that is set, 64 when none is."""
-    no = ir.Constant(ir.IntType(1), 0)
-    return types.int64(types.uint64), lambda _c, builder, _s, args: builder.cttz(args[0], no)
 
 
 @njit("int64(int64, int64)", cache=True, nogil=True)
 def space(at: int, end: int) -> int:
     """Return the first position from `at` on that holds no white space, or `end`."""
-    while at < end and (byte(at) == 32 or (byte(at) >= 9 and byte(at) <= 13)):
-        at += 1
-    return at
+    if byte(at) > 32:
+        return at
+    # One blank is what usually stands there; guessing that is faster than looking.
+    if byte(at) == 32 and byte(at + 1) > 32 and at < end:
+        return at + 1
+    while at < end:
+        step = blanks(at)
+        at += step
+        if step < WIDTH:
+            break
+    return min(at, end)
 
 
 @njit("int64(int64, int64)", cache=True, nogil=True)
 def string_end(at: int, end: int) -> int:
     """Return the position of the closing quote of the string whose first character is at `at`, or CUT."""
     while at < end:
-        step = _quote_or_backslash(at)
+        step = quote_or_backslash(at)
         at += step
         if step < 32 and at < end:
             if byte(at) == 34:
@@ -202,19 +102,19 @@ def _skip_brackets(at: int, end: int) -> int:
     objects = np.uint64(0)  # one bit per open bracket: 1 for {, 0 for [
     while at < end:
         block = at
-        at = block + _WIDTH
-        marks = np.uint64(_marks(block))
+        at = block + WIDTH
+        marks = np.uint64(marks_of(block))
         ends = marks >> np.uint64(32)
         marks &= np.uint64(0xFFFFFFFF)
         while marks != np.uint64(0):
-            place = _lowest(marks)
+            place = lowest(marks)
             if block + place >= end:
                 return CUT
             marks &= marks - one
             c = byte(block + place)
             if c == 34:
-                later = _lowest((ends >> np.uint64(place + 1)) << np.uint64(place + 1))
-                if later < _WIDTH and byte(block + later) == 34:
+                later = lowest((ends >> np.uint64(place + 1)) << np.uint64(place + 1))
+                if later < WIDTH and byte(block + later) == 34:
                     marks = (marks >> np.uint64(later)) << np.uint64(later)
                     marks &= marks - one
                     continue
@@ -247,14 +147,28 @@ def skip_value(at: int, end: int) -> int:
     if byte(at) != 123 and byte(at) != 91:
         start = at
         while at < end:
-            c = byte(at)
-            if c == 44 or c == 125 or c == 93 or c <= 32:
-                return at if at > start else BROKEN
-            if c == 34 or c == 58 or c == 91 or c == 123:
-                return BROKEN
-            at += 1
+            step = scalar_bytes(at)
+            at += step
+            if step < WIDTH and at < end:
+                c = byte(at)
+                return at if at > start and (c == 44 or c == 125 or c == 93 or c <= 32) else BROKEN
         return CUT
     return _skip_brackets(at, end)
+
+
+@njit("int64(uint64)", cache=True, nogil=True)
+def _digit_count(word: Any) -> int:
+    """Return how many of eight bytes, the lowest first, are digits; `word` holds them xor `_ZEROS`."""
+    return lowest(((word + np.uint64(0x7676767676767676)) | word) & np.uint64(0x8080808080808080)) >> 3
+
+
+@njit("int64(uint64, int64)", cache=True, nogil=True)
+def _number(word: Any, count: int) -> Any:
+    """Return the number that the first `count` (1 to 8) digits of `word` make, three sums at a time."""
+    word <<= np.uint64(64 - 8 * count)
+    word = (word * np.uint64(10) + (word >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
+    word = (word * np.uint64(100) + (word >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
+    return np.int64((word * np.uint64(10000) + (word >> np.uint64(32))) & np.uint64(0xFFFFFFFF))
 
 
 @njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
@@ -269,18 +183,22 @@ def integer(at: int, end: int) -> tuple[int, int]:
     if negative:
         at += 1
     start = at
-    value = 0
-    while at < end and at - start < 19 and byte(at) >= 48 and byte(at) <= 57:
+    digits = word(at) ^ _ZEROS
+    count = min(_digit_count(digits), end - at)
+    if count <= 0:
+        return 0, CUT
+    value = _number(digits, count)
+    at += count
+    while count == 8 and at < end and at - start < 19 and byte(at) >= 48 and byte(at) <= 57:
         value = value * 10 + (byte(at) - 48)
         at += 1
-    digits = at - start
-    if digits == 0 or (byte(start) == 48 and (digits > 1 or negative)):
+    if byte(start) == 48 and (at - start > 1 or negative):
         return 0, CUT
     if value < 0:  # 19 digits fit into 64 bits, so that those beyond 63 show as a sign
         return 0, CUT
     if at < end and (byte(at) == 46 or byte(at) == 69 or byte(at) == 101 or byte(at) == 43 or byte(at) == 45):
         return 0, CUT
-    if digits == 19 and at < end and byte(at) >= 48 and byte(at) <= 57:
+    if at - start == 19 and at < end and byte(at) >= 48 and byte(at) <= 57:
         return 0, CUT
     return (-value if negative else value), at
 
@@ -307,7 +225,7 @@ def is_oversized(at: int, end: int) -> bool:
 def has_backslash(at: int, stop: int) -> bool:
     """Tell whether the inside of a string that ends at `stop` holds an escape."""
     while at < stop:
-        step = _quote_or_backslash(at)
+        step = quote_or_backslash(at)
         if step < 32:
             return at + step < stop
         at += 32
@@ -326,7 +244,7 @@ def count_bytes(at: int, stop: int, wanted: int) -> int:
 
 
 @njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
-def nanoseconds(at: int, end: int) -> tuple[int, int]:  # noqa: C901, PLR0912, PLR0915 - one walk
+def _any_nanoseconds(at: int, end: int) -> tuple[int, int]:  # noqa: C901, PLR0912, PLR0915 - one walk
     """Parse a decimal number of microseconds to nanoseconds, halves away from zero, without a float.
 
     Returns:
@@ -394,3 +312,39 @@ def nanoseconds(at: int, end: int) -> tuple[int, int]:  # noqa: C901, PLR0912, P
     if value >= _MAX_NS:
         return MISSING, at
     return (-value if negative else value), at
+
+
+@njit("UniTuple(int64, 2)(int64, int64)", cache=True, nogil=True)
+def nanoseconds(at: int, end: int) -> tuple[int, int]:
+    """Parse as `_any_nanoseconds` does: at once what is written as usual, 1 to 16 digits and up to 3 more."""
+    negative = byte(at) == 45
+    start = at + negative
+    digits = word(start) ^ _ZEROS
+    count = _digit_count(digits)
+    if count > 0:
+        value = _number(digits, count)
+        stop = start + count
+        if count == 8:
+            digits = word(stop) ^ _ZEROS
+            count = _digit_count(digits)
+            if count > 0:
+                value = value * _TENS[count] + _number(digits, count)
+                stop += count
+        value *= 1000
+        if byte(stop) == 46:
+            digits = word(stop + 1) ^ _ZEROS
+            count = _digit_count(digits)
+            if count == 0 or count > 3:
+                return _any_nanoseconds(at, end)
+            kept = np.uint64((1 << (8 * count)) - 1)
+            value += _number((digits & kept), 3)
+            stop += 1 + count
+        c = byte(stop)
+        if (
+            stop <= end
+            and value < _MAX_NS
+            and (c == 44 or c == 34 or c == 125 or c == 10)
+            and stop - start <= 20
+        ):
+            return (-value if negative else value), stop
+    return _any_nanoseconds(at, end)
