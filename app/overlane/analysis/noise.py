@@ -128,18 +128,19 @@ def ratios(
         (1.1, True)
     """
     logs = [(np.log(before), np.log(after)) for before, after in rows]
-    return [
-        None
-        if found is None
-        else Estimate(
-            *(
-                math.exp(value)
-                for value in (found.baseline, found.candidate, found.change, found.low, found.high)
-            ),
-            found.chance,
-        )
-        for found in differences(logs, level=level, seed=seed)
-    ]
+    return [None if found is None else _raised(found) for found in differences(logs, level=level, seed=seed)]
+
+
+def _raised(found: Estimate) -> Estimate:
+    """Turn an estimate of logarithms into one of ratios."""
+    return Estimate(
+        baseline=math.exp(found.baseline),
+        candidate=math.exp(found.candidate),
+        change=math.exp(found.change),
+        low=math.exp(found.low),
+        high=math.exp(found.high),
+        chance=found.chance,
+    )
 
 
 def blocks(values: np.ndarray[Any, Any]) -> Units:
@@ -257,12 +258,9 @@ def _estimates(sides: Sequence[Units], weights: Sequence[Units], level: float) -
     for row, change in enumerate(after - before):
         least = 1e-12 * max(abs(before[row]), abs(after[row]))  # rounding is no spread
         if squares[row] <= least * least:
-            yield Estimate(
-                float(before[row]),
-                float(after[row]),
-                *[float(change)] * 3,
-                0.0 if abs(change) > least else 1.0,
-            )
+            exact = float(change)
+            chance = 0.0 if abs(exact) > least else 1.0
+            yield Estimate(float(before[row]), float(after[row]), exact, exact, exact, chance)
             continue
         parts = error_before[row] ** 2 / (kept[0] - 1) + error_after[row] ** 2 / (kept[1] - 1)
         freedom = max(min(float(squares[row] ** 2 / parts), 2.0 * (min(kept) - 1)), 1.0)
