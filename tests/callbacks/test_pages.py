@@ -217,38 +217,6 @@ def test_no_range_gives_a_hint(callbacks):
     assert "Shift-drag" in words(callbacks.call("ov-range-panel.children")["ov-range-panel.children"])
 
 
-# ---- the search
-
-
-def search(callbacks, text, state=READY):
-    return callbacks.call("ov-hits.data", ov_search__value=text, ov_open__data=state)
-
-
-def test_search_finds_names_whatever_their_case(callbacks):
-    answer = search(callbacks, "ADD")
-    assert [(x["table"], x["row"]) for x in answer["ov-hits.data"]["hits"]] == [("ranges", 0), ("ops", 0)]
-    assert "2 hits for “ADD”" in words(answer["ov-search-list.children"])
-    assert [href[-12:] for _, href in links_of(answer["ov-search-list.children"])] == [
-        "sel=ranges:0",
-        "00&sel=ops:0",
-    ]
-    assert answer["ov-search-panel.style"] == {}
-
-
-def test_search_takes_markup_as_text(callbacks):
-    answer = search(callbacks, "<b>")
-    assert [x["row"] for x in answer["ov-hits.data"]["hits"]] == [2]
-
-
-def test_no_hit_is_said(callbacks):
-    answer = search(callbacks, "zebra")
-    assert "No name holds “zebra”" in words(answer["ov-search-list.children"])
-
-
-def test_an_empty_search_closes_the_panel(callbacks):
-    assert search(callbacks, "  ")["ov-search-panel.style"] == {"display": "none"}
-
-
 # ---- the notices
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "CAUSE_COLOURS",
     "COLOURS",
     "ENGINE_LABELS",
+    "SERIES_COLOURS",
     "Theme",
     "cause_colour",
     "colour",
@@ -75,6 +76,20 @@ CAUSE_COLOURS: dict[str, tuple[str, str]] = {
 Neighbours in the list differ in lightness as well as in hue, so that they stay apart for colour-blind people;
 what needs no attention (stream order, unknown) is grey.
 """
+
+SERIES_COLOURS: tuple[tuple[str, str], ...] = (
+    ("#488acb", "#7eb6f0"),
+    ("#98483c", "#be766a"),
+    ("#65a467", "#98ce99"),
+    ("#6f4797", "#9674bb"),
+    ("#bf8f34", "#e7bd75"),
+    ("#1e7777", "#5da09f"),
+    ("#c66897", "#ed9ac1"),
+    ("#3f5482", "#697da6"),
+    ("#96a054", "#c2cb8b"),
+    ("#9e6033", "#c58d68"),
+)
+"""Colours without a meaning of their own, for names, streams and partitions; they repeat after the last."""
 
 # Background, raised surface, rule, text and quiet text of the pages.
 _SURFACES: dict[Theme, tuple[str, str, str, str, str]] = {

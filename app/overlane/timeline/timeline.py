@@ -116,6 +116,10 @@ class Timeline:
         category = self._slices.category_of[wire][self._slices.place[low:high]]
         return start, start + duration, category, self._slices.row[low:high].astype(np.int64)
 
+    def filled_wires(self) -> list[int]:
+        """Return the wire lanes that have slices."""
+        return [int(wire) for wire in np.flatnonzero(np.diff(self._slices.lane_offset))]
+
     def meta(self) -> dict[str, Any]:
         """Return groups, lanes and what else a client needs before its first tile, as plain JSON values."""
         return {key: value for key, value in self._meta.items() if key != "keys"}

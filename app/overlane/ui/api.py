@@ -94,7 +94,8 @@ def _add_timeline_routes(api: Blueprint, store: TraceStore, searches: Searches) 
         offset = asked.whole("offset", low=0, high=2**40) if "offset" in request.args else 0
         limit = asked.whole("limit", low=1, high=MAX_HITS) if "limit" in request.args else 100
         shown = hits_json(opened, rank, hits, offset, min(offset + limit, len(hits)))
-        return jsonify({"schema": 1, "total": len(hits), "offset": offset, "hits": shown})
+        filled = searches.overlay(opened, rank, asked.line()).filled_wires() if len(hits) else []
+        return jsonify({"schema": 1, "total": len(hits), "offset": offset, "lanes": filled, "hits": shown})
 
 
 def overlay_of(opened: OpenedTrace, searches: Searches) -> Timeline:

@@ -10,7 +10,6 @@ __all__ = [
     "FAULT",
     "HEADER_TOOLS",
     "HEADER_TRACE",
-    "HITS",
     "LIBRARY",
     "LIBRARY_FOUND",
     "LIBRARY_NAME",
@@ -26,11 +25,7 @@ __all__ = [
     "RANGE_PANEL",
     "RANK",
     "SEARCH",
-    "SEARCH_AT",
-    "SEARCH_LIST",
-    "SEARCH_NEXT",
     "SEARCH_PANEL",
-    "SEARCH_PREVIOUS",
     "SELECTION",
     "SUMMARY",
     "THEME",
@@ -60,12 +55,7 @@ RANK = "ov-rank"
 NAV = "ov-nav"
 
 SEARCH = "ov-search"
-SEARCH_AT = "ov-search-at"
-SEARCH_LIST = "ov-search-list"
 SEARCH_PANEL = "ov-search-panel"
-SEARCH_NEXT = "ov-search-next"
-SEARCH_PREVIOUS = "ov-search-previous"
-HITS = "ov-hits"
 
 TIMELINE = "timeline"
 TIMELINE_OTHER = "timeline-b"

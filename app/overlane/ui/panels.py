@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from overlane.cache import OpenedTrace
     from overlane.trace import Trace
 
-__all__ = ["range_panel", "search_panel", "selection_panel", "trace_panel"]
+__all__ = ["range_panel", "selection_panel", "trace_panel"]
 
 _TEXT_SHOWN = 400
 _STREAMS_VERSION = 1
@@ -202,43 +202,6 @@ def _keys() -> list[Fact]:
         Fact("F, M", "fit the selection into view, mark it"),
         Fact("/ and ?", "search, and all keys"),
     ]
-
-
-def search_panel(trace_id: str, rank: int | None, words: str, found: dict[str, Any]) -> list[Component]:
-    """Return the hits of a search as links, with their number."""
-    total, hits = int(found["total"]), found["hits"]
-    if not total:
-        return [html.P(f"No name holds “{words}”.", className="ov-quiet")]
-    shown = f", the first {format_count(len(hits))} are listed" if total > len(hits) else ""
-    items = [
-        html.Li(
-            [
-                goto(
-                    hit["name"],
-                    timeline_href(
-                        trace_id,
-                        rank=rank,
-                        window=around(hit["start_ns"], hit["end_ns"], hit["end_ns"] * 2),
-                        selected=(hit["table"], hit["row"]),
-                    ),
-                    title=hit["name"],
-                ),
-                html.Span(
-                    " · ".join(
-                        (
-                            row_title(hit["table"], hit["row"]),
-                            format_ns(hit["start_ns"]),
-                            format_ns(hit["end_ns"] - hit["start_ns"]),
-                        )
-                    ),
-                    className="ov-quiet",
-                ),
-            ]
-        )
-        for hit in hits
-    ]
-    noun = "hit" if total == 1 else "hits"
-    return [html.P(f"{format_count(total)} {noun} for “{words}”{shown}"), html.Ol(items)]
 
 
 def range_panel(trace: Trace | None, marked: dict[str, Any] | None) -> list[Component]:

@@ -113,7 +113,6 @@ def layout(store: TraceStore) -> Component:
                 dcc.Store(id=ids.SELECTION),
                 dcc.Store(id=ids.RANGE),
                 dcc.Store(id=ids.VIEW),
-                dcc.Store(id=ids.HITS),
                 dcc.Interval(id=ids.POLL, interval=_POLL_MS, disabled=not store.is_busy()),
                 _header(),
                 html.Nav(

@@ -18,6 +18,8 @@
       this.baseWidth = 0;
       this.themeSerial = 0;
       this.pixelRatio = 1;
+      this.layers = {};
+      this.settings = ov.settings.stored();
       this.cleanup = new AbortController();
       this.view = ov.time.viewFor(element.dataset.link);
       this.view.join(this);
@@ -35,6 +37,8 @@
     /** Forgets the trace: nothing of the one before may show in the next. */
     reset() {
       if (this.feed) this.feed.close();
+      ov.layers.close(this);
+      this.filter = null;
       this.feed = null;
       this.meta = null;
       this.rows = [];
@@ -74,6 +78,7 @@
       this.cleanup.abort();
       this.resizes.disconnect();
       if (this.feed) this.feed.close();
+      ov.layers.close(this);
       this.view.leave(this);
       cancelAnimationFrame(this.frame);
       cancelAnimationFrame(this.overFrame);
@@ -94,6 +99,7 @@
       this.relayout();
       this.clearStatus();
       this.parts.tools.hidden = meta.lanes.length === 0;
+      ov.hits.onTrace(this);
       if (meta.lanes.length === 0) {
         this.showError('This trace holds nothing that can be drawn: no device operation, host call, range or counter.', null);
       }
@@ -109,15 +115,32 @@
 
     onTile() {
       this.refreshSelection();
+      ov.layers.need(this);
+      this.redraw();
+    }
+
+    onLayer() {
       this.redraw();
     }
 
     onView() {
       this.element.dataset.ready = '0';
-      if (this.feed) this.feed.need();
+      this.need();
       this.redraw();
       clearTimeout(this.motion);
-      this.motion = setTimeout(() => ov.page.tellView(this), MOTION_MS);
+      this.motion = setTimeout(() => this.rest(), MOTION_MS);
+    }
+
+    /** The view has come to rest: it becomes a place to go back to, and the page is told. */
+    rest() {
+      this.view.remember();
+      ov.page.tellView(this);
+    }
+
+    need() {
+      if (!this.feed) return;
+      this.feed.need();
+      ov.layers.need(this);
     }
 
     onCursor() {
@@ -160,7 +183,7 @@
       parts.tools.classList.toggle('ov-tl-narrow', this.left < METRICS.gutter);
       this.scrollTo(this.scrollTop);
       this.draw(); // at once: a resized canvas is empty until it is drawn
-      if (this.feed) this.feed.need();
+      this.need();
     }
 
     /** Device pixels per ns and the pixel of time zero: whole, so that columns stay on one grid while panning. */
@@ -180,7 +203,7 @@
     }
 
     relayout() {
-      const { rows, total } = ov.rows.layout(this.meta, this.folded);
+      const { rows, total } = ov.rows.layout(this.meta, this.folded, { hides: (lane) => ov.layers.hides(this, lane) });
       this.rows = rows;
       this.total = total;
       this.rowOfWire = new Map();
@@ -208,7 +231,7 @@
 
     scrollTo(y) {
       this.scrollTop = Math.round(Math.min(Math.max(0, y), this.scrollLimit));
-      if (this.feed) this.feed.need();
+      this.need();
       this.redraw();
     }
 
@@ -372,7 +395,7 @@
     }
 
     get isReady() {
-      return Boolean(this.meta && this.feed && !this.feed.pending && this.feed.isCurrent() && !this.view.frame);
+      return Boolean(this.meta && this.feed && !this.feed.pending && this.feed.isCurrent() && ov.layers.areReady(this) && !this.view.frame);
     }
   }
 
@@ -384,6 +407,10 @@
       setRange: (t0, t1) => t.setRange(t0, t1),
       view: () => ({ t0_ns: Math.floor(t.view.t0), t1_ns: Math.ceil(t.view.t1), t0: t.view.t0, t1: t.view.t1 }),
       clear: () => { t.clearSelection(); t.setRange(); },
+      back: () => t.view.back(),
+      forward: () => t.view.forward(),
+      filter: (filter) => ov.layers.filter(t, filter),
+      set: (key, value) => ov.settings.set(t, key, value),
       xOf: (ns) => t.xOf(Number(ns)),
       timeAt: (x) => t.timeAt(Number(x)),
     };

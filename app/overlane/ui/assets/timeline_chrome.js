@@ -15,6 +15,7 @@
   const TICK_PX = 104;
   const INDENT = 11;
   const LABEL_PAD = 7;
+  const SEARCHED = new Set(['ops', 'api_calls', 'syncs', 'ranges', 'overheads', 'instants']);
   const MINIMAP_BARS = 4; // more devices than this share one bar
 
   /** Bands of the groups and thin rules between lanes, over the whole width. */
@@ -60,10 +61,7 @@
         const slotY = y + row.top + k * (row.slot + 1);
         if (slotY + row.slot < 0 || slotY > t.height - t.top) continue;
         const found = row.slot >= 11 && row.lane.kind !== 'counter' ? [] : null;
-        const look = { kind: row.lane.kind, plain: row.lane.kind === 'engine', labels: found };
-        raster.beginLane(tall);
-        addFromTiles(t, row.lane.first + k, columns, look);
-        raster.endLane(Math.round(slotY * ratio), look);
+        drawLane(t, row, row.lane.first + k, { tall, top: Math.round(slotY * ratio), columns, found });
         if (found && found.length) labels.push({ y: t.top + slotY, h: row.slot, found, kind: row.lane.kind });
       }
     }
@@ -72,17 +70,35 @@
     return labels;
   }
 
+  /** One wire lane: its slices, or under a filter all of them dimmed and those found over them. */
+  function drawLane(t, row, wire, { tall, top, columns, found }) {
+    const { raster } = t;
+    const isHidden = t.filter && t.filter.mode === 'hide' && SEARCHED.has(row.lane.table) && row.lane.kind !== 'engine';
+    const look = ov.colour.dress(t, row.lane, { kind: row.lane.kind, plain: row.lane.kind === 'engine', labels: t.filter ? null : found });
+    if (!isHidden) {
+      const under = t.filter ? { ...look, dim: true } : look;
+      raster.beginLane(tall);
+      addFromTiles(t, t.feed, wire, columns, under);
+      raster.endLane(top, under);
+    }
+    if (!t.filter || !t.layers.found) return;
+    const over = { ...look, labels: found, over: true };
+    raster.beginLane(tall);
+    addFromTiles(t, t.layers.found, wire, columns, over);
+    raster.endLane(top, over);
+  }
+
   function drawSummary(t, row, y, columns) {
     const ratio = t.pixelRatio;
-    const look = { kind: 'summary', plain: true, labels: null };
+    const look = { kind: 'summary', plain: true, labels: null, dim: Boolean(t.filter) };
     t.raster.beginLane(Math.round((row.h - 10) * ratio));
-    for (const wire of row.summary) addFromTiles(t, wire, columns, look);
+    for (const wire of row.summary) addFromTiles(t, t.feed, wire, columns, look);
     t.raster.endLane(Math.round((y + 5) * ratio), look);
   }
 
   /** Slices of one wire lane: from the newest tile where it reaches, beside it from the overview of the whole trace. */
-  function addFromTiles(t, wire, columns, look) {
-    const { tile, overview } = t.feed;
+  function addFromTiles(t, feed, wire, columns, look) {
+    const { tile, overview } = feed;
     const { scale } = t;
     let from = 0;
     let to = 0;
@@ -107,7 +123,7 @@
     g.textBaseline = 'middle';
     for (const { y, h, found, kind } of lanes) {
       const font = `${h >= 20 ? '500 11.5px' : '11px'} ${theme.font}`;
-      for (const { a, b, tile, i } of found) {
+      for (const { a, b, tile, i, text: on } of found) {
         const name = kind === 'engine' ? null : ov.wire.nameOf(tile, i);
         const room = (b - a) / t.pixelRatio - 2 * LABEL_PAD + 2;
         const length = ov.time.duration(tile.end[i] - tile.start[i]);
@@ -116,7 +132,7 @@
         const text = roomy ? both : name ? fitter.fit(g, font, name, room) : '';
         if (!text) continue;
         g.font = font;
-        g.fillStyle = theme.categories[tile.category[i]].text;
+        g.fillStyle = on === null ? theme.categories[tile.category[i]].text : ov.paint.textOnPixel(on);
         g.fillText(text, t.left + a / t.pixelRatio + LABEL_PAD - 1, y + h / 2 + 0.5);
       }
     }
@@ -334,5 +350,5 @@
     drawScrollBar(t, g);
   }
 
-  ov.chrome = { METRICS, draw };
+  ov.chrome = { METRICS, addFromTiles, draw };
 })((window.overlane = window.overlane || {}));

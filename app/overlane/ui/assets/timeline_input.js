@@ -148,7 +148,7 @@
       element.classList.remove('ov-dragging');
     };
     element.addEventListener('pointerdown', (event) => {
-      if (!t.meta || event.button !== 0 || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help')) return;
+      if (!t.meta || event.button !== 0 || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu')) return;
       element.focus({ preventScroll: true });
       drag = beginDrag(t, event);
       if (event.isTrusted) element.setPointerCapture(event.pointerId);
@@ -192,7 +192,7 @@
       t.redrawOver();
     }, { signal });
     element.addEventListener('dblclick', (event) => {
-      if (!t.meta || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help')) return;
+      if (!t.meta || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu')) return;
       doubleClick(t, pointOf(t, event));
     }, { signal });
   }
@@ -217,7 +217,7 @@
     const slice = zone === 'plot' ? ov.pick.at(t, x, y) : null;
     t.hover = slice;
     t.element.style.cursor = slice ? 'pointer' : CURSORS[zone] || 'default';
-    const isOwnPart = event.target.closest && event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help');
+    const isOwnPart = event.target.closest && event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu');
     const row = t.rows[ov.rows.rowAt(t.rows, y - t.top + t.scrollTop)];
     if (isOwnPart) ov.page.tip(t, null);
     else if (slice) ov.page.tip(t, { x, y, slice });
@@ -229,7 +229,7 @@
 
   function attachWheel(t, signal) {
     t.element.addEventListener('wheel', (event) => {
-      if (!t.meta || event.target.closest('.ov-tl-help')) return;
+      if (!t.meta || event.target.closest('.ov-tl-help, .ov-tl-menu')) return;
       event.preventDefault();
       const { x, y } = pointOf(t, event);
       const unit = event.deltaMode === 1 ? LINE_PX : event.deltaMode === 2 ? t.height : 1;
@@ -283,7 +283,7 @@
   }
 
   function escape(t) {
-    if (ov.page.closeHelp(t)) return;
+    if (ov.page.closeHelp(t) || ov.settings.closeMenu(t)) return;
     if (t.range) t.setRange();
     else t.clearSelection();
   }
@@ -311,7 +311,13 @@
     pagedown: (t) => t.scrollTo(t.scrollTop + (t.height - t.top) * 0.8),
     '+': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2), '=': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2),
     '-': (t) => t.view.zoom(1.25, (t.view.t0 + t.view.t1) / 2),
+    backspace: (t, event) => goBack(t, event.shiftKey), v: (t) => ov.settings.toggleMenu(t),
   };
+
+  function goBack(t, isForward) {
+    const moved = isForward ? t.view.forward() : t.view.back();
+    if (!moved) ov.page.say(t, isForward ? 'There is no later view.' : 'There is no earlier view.');
+  }
 
   function attachKeys(t, signal) {
     const hold = attachHeldKeys(t, signal);
@@ -320,7 +326,7 @@
       if (event.target !== t.element && event.key !== 'Escape') return; // a button inside has its own keys
       const key = event.key.toLowerCase();
       if ('wasd'.includes(key)) hold(key);
-      else if (KEYS[key]) KEYS[key](t);
+      else if (KEYS[key]) KEYS[key](t, event);
       else return;
       event.preventDefault();
     }, { signal });
@@ -335,5 +341,5 @@
     attachKeys(t, signal);
   }
 
-  ov.input = { attach, fit, whole };
+  ov.input = { attach, fit, goBack, whole };
 })((window.overlane = window.overlane || {}));

@@ -5,7 +5,7 @@
   const WRITE_MS = 300; // browsers refuse more than some hundred address changes in half a minute
   const PRIMARY = 'timeline';
   const MOST_MARKERS = 50;
-  const FORWARDED = /^([wasdfm0+=-]|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
+  const FORWARDED = /^([wasdfmv0+=-]|Backspace|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
   let timelines = new Map();
   let writeTimer = 0;
 
@@ -219,64 +219,19 @@
     t.redrawOver();
   }
 
-  // ---- the hits of a search: they lie over the canvas, so a click beside them or Esc closes them
-
-  const hits = () => document.getElementById('ov-search-panel');
-
-  function areHitsShown() {
-    const panel = hits();
-    return panel !== null && panel.offsetParent !== null;
-  }
-
-  function closeHits() {
-    const panel = hits();
-    if (panel) panel.dataset.closed = '';
-  }
-
-  /** The field keeps its text; going back to it shows the hits again. */
-  function reopenHits(event) {
-    const panel = hits();
-    if (panel && event.target.closest('#ov-search')) delete panel.dataset.closed;
-  }
-
-  function onPressBeside(event) {
-    if (!event.target.closest('#ov-search-panel, #ov-search')) closeHits();
-    else reopenHits(event);
-  }
-
-  /** Before the timeline's own Esc, which clears range and selection. */
-  function closeHitsFirst(event) {
-    if (event.key !== 'Escape' || !areHitsShown() || document.querySelector('.ov-tl-help')) return;
-    const hadFocus = event.target.closest('#ov-search-panel, #ov-search') !== null;
-    closeHits();
-    event.preventDefault();
-    event.stopPropagation();
-    const t = primary();
-    if (hadFocus && t && isShown(t)) t.element.focus({ preventScroll: true });
-  }
-
   // ---- keys of the whole page
 
   function isTyping(target) {
-    return target.closest && target.closest('input, textarea, select, [contenteditable="true"], .ov-tl-help') !== null;
-  }
-
-  function press(id) {
-    const element = document.getElementById(id);
-    if (element) element.click();
+    return target.closest && target.closest('input, textarea, select, [contenteditable="true"], .ov-tl-help, .ov-tl-menu') !== null;
   }
 
   function onPageKey(event) {
     const t = [...timelines.values()].find((one) => one.element.contains(event.target)) || primary();
-    if (event.key === 'Escape' && t && isShown(t) && event.target.closest('#ov-search')) {
-      t.element.focus({ preventScroll: true });
-      return;
-    }
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (event.target === document.body && t && t.meta && isShown(t) && FORWARDED.test(event.key)) {
       // Nothing has the focus, as after loading: the timeline's keys work all the same.
       t.element.focus({ preventScroll: true });
-      t.element.dispatchEvent(new KeyboardEvent('keydown', { key: event.key, cancelable: true }));
+      t.element.dispatchEvent(new KeyboardEvent('keydown', { key: event.key, shiftKey: event.shiftKey, cancelable: true }));
       event.preventDefault();
       return;
     }
@@ -289,9 +244,9 @@
     } else if (event.key === '?' && t && isShown(t)) {
       ov.page.openHelp(t);
     } else if (event.key === 'n' || event.key === ']') {
-      press('ov-search-next');
+      ov.hits.step(1);
     } else if (event.key === 'N' || event.key === '[') {
-      press('ov-search-previous');
+      ov.hits.step(-1);
     } else {
       return;
     }
@@ -303,9 +258,7 @@
     timelines = all;
     // In the capture phase, so that a router's own handler does not load the page first.
     document.addEventListener('click', followLink, true);
-    document.addEventListener('keydown', closeHitsFirst, true);
-    document.addEventListener('pointerdown', onPressBeside, true);
-    for (const kind of ['focusin', 'input']) document.addEventListener(kind, reopenHits);
+    ov.hits.watch(primary);
     document.addEventListener('keydown', onPageKey);
     window.addEventListener('popstate', onHistory);
   }

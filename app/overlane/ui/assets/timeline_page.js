@@ -18,7 +18,8 @@
     ]],
     ['Move', [
       ['W  S', 'zoom in, out'], ['A  D', 'move left, right'], ['F', 'fit the range or selection, else all'],
-      ['0  Home', 'show all'], ['Page up  Page down', 'scroll the lanes'],
+      ['0  Home', 'show all'], ['Backspace', 'back to the view before; with Shift forward'],
+      ['V', 'what is shown: the colours'], ['Page up  Page down', 'scroll the lanes'],
     ]],
     ['Select', [
       ['←  →', 'slice before, after; fold or open a group'], ['↑  ↓', 'lane above, below'],
@@ -63,10 +64,12 @@
     parts.live.setAttribute('aria-live', 'polite');
     const middle = () => (t.view.t0 + t.view.t1) / 2;
     parts.tools.append(
+      button('‹', 'Back to the view before (Backspace)', () => t.meta && ov.input.goBack(t, false)),
+      button('›', 'Forward again (Shift + Backspace)', () => t.meta && ov.input.goBack(t, true)),
       button('−', 'Zoom out (S)', () => t.meta && t.view.zoom(1.6, middle())),
       button('+', 'Zoom in (W)', () => t.meta && t.view.zoom(1 / 1.6, middle())),
-      button('fit', 'Fit the range or the selection, else all (F)', () => t.meta && ov.input.fit(t)),
-      button('all', 'Show the whole trace (0)', () => t.meta && ov.input.whole(t)),
+      button('fit', 'Fit the range or the selection, else all (F; 0 shows all)', () => t.meta && ov.input.fit(t)),
+      ov.settings.menuButton(t, button),
       button('?', 'All keys and mouse actions (?)', () => openHelp(t)),
     );
     element.replaceChildren(...Object.values(parts));
@@ -271,5 +274,5 @@
     dataset.draws = String(t.draws);
   }
 
-  ov.page = Object.assign(ov.page || {}, { build, clear, closeHelp, describe, openHelp, publish, say, status, tip });
+  ov.page = Object.assign(ov.page || {}, { build, button, make, clear, closeHelp, describe, openHelp, publish, say, status, tip });
 })((window.overlane = window.overlane || {}));

@@ -10,6 +10,8 @@
   const DARK_TEXT = [18, 24, 33];
   const LIGHT_TEXT = [255, 255, 255];
   const MEASURED_NAMES = 20000;
+  const SERIES = 10; // colours for things without a meaning of their own: names, streams, partitions
+  const DIMMED = 0.8; // how far what a filter leaves out goes towards the ground
   const LEAST_LETTERS = 4; // a shorter rest tells nothing
 
   /** Any CSS colour as [r, g, b]. */
@@ -72,10 +74,23 @@
         text: css(textOn(base)), // one for all shades: neighbours with names in two colours look like two things
       });
     }
+    theme.dimmed = Int32Array.from(theme.categories.flatMap(({ base }) => SHADES.map(() => pack(mix(base, theme.bg, DIMMED)))));
+    theme.series = tableOf(context, style, Array.from({ length: SERIES }, (_, i) => `series-${i}`));
     // One flat table for the raster: category times the number of shades, plus the shade.
     theme.shades = SHADES.length;
     theme.pixels = Int32Array.from(theme.categories.flatMap((category) => category.pixels));
     return theme;
+  }
+
+  /** Pixels and text colours of some of the style sheet's colours. */
+  function tableOf(context, style, names) {
+    const colours = names.map((name) => rgb(context, style.getPropertyValue(`--ov-${name}`)));
+    return { colours, pixels: Int32Array.from(colours.map((colour) => pack(colour))), texts: colours.map((colour) => css(textOn(colour))) };
+  }
+
+  /** What text reads well on a pixel's colour. */
+  function textOnPixel(pixel) {
+    return css(textOn([pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255]));
   }
 
   /** Measures each name once per font, and cuts it with an ellipsis where it does not fit. */
@@ -119,5 +134,5 @@
     }
   }
 
-  ov.paint = { TextFitter, css, readTheme, shadeOf };
+  ov.paint = { TextFitter, css, mix, pack, readTheme, rgb, shadeOf, tableOf, textOnPixel };
 })((window.overlane = window.overlane || {}));

@@ -103,16 +103,19 @@
      * @param {object} tile where they are
      * @param {number} wire the wire lane
      * @param {object} scale {perNs, origin}: device pixel of time t is t * perNs - origin
-     * @param {object} look {kind, plain, labels}: plain drawings take one colour per category and no edges
+     * @param {object} look {kind, plain, labels}: plain drawings take one colour per category and no edges; and how
+     *   it is coloured: dim for what a filter leaves out, flat, coloursOf(tile), or table with one pixel per category
      */
     addSlices(tile, wire, scale, from, to, look) {
       const bounds = tile.lanes.get(wire);
       if (!bounds || from >= to) return;
       const { start, end, count, category, busy } = tile;
       const shades = shadesOf(tile);
-      const table = this.theme.pixels;
-      const perCategory = this.theme.shades;
-      const shaded = look.plain ? 0 : 1;
+      const table = look.table || (look.dim ? this.theme.dimmed : this.theme.pixels);
+      const perCategory = look.table ? 1 : this.theme.shades;
+      const shaded = look.plain || look.dim ? 0 : 1;
+      const own = look.coloursOf && !look.dim ? look.coloursOf(tile) : null;
+      const isFlat = look.flat !== undefined && !look.dim;
       const isCounter = look.kind === 'counter';
       const zero = tile.t0 * scale.perNs - scale.origin;
       const { perNs } = scale;
@@ -122,14 +125,12 @@
         this.slices++;
         const x0 = zero + start[i] * perNs;
         const x1 = zero + end[i] * perNs;
-        const colour = category[i] * perCategory;
-        if (isCounter || count[i] > 1) {
-          this.addShare(x0, x1, from, to, busy[i] / 255, table[colour], look);
-        } else if (x1 - x0 < 1) {
-          this.addNarrow(x0, x1 - x0, from, to, table[colour + shaded * shades[i]], look);
-        } else {
-          this.addExact(x0, x1, from, to, table[colour + shaded * shades[i]], look, tile, i);
-        }
+        const isMany = isCounter || count[i] > 1;
+        const place = category[i] * perCategory + (isMany ? 0 : shaded * shades[i]);
+        const colour = own ? own[i] : isFlat ? look.flat : table[place];
+        if (isMany) this.addShare(x0, x1, from, to, busy[i] / 255, colour, look);
+        else if (x1 - x0 < 1) this.addNarrow(x0, x1 - x0, from, to, colour, look);
+        else this.addExact(x0, x1, from, to, colour, look, tile, i);
       }
     }
 
@@ -190,7 +191,7 @@
       if (right - left >= ROUND_FROM_PIXELS * this.pixelRatio) {
         this.wide.push(a > left ? -1 : a, b < right - edge ? -1 : b);
       }
-      if (look.labels && b - a >= LABEL_FROM_PIXELS * this.pixelRatio) look.labels.push({ a, b, tile, i });
+      if (look.labels && b - a >= LABEL_FROM_PIXELS * this.pixelRatio) look.labels.push({ a, b, tile, i, text: look.coloursOf || look.flat !== undefined || look.table ? colour : null });
     }
 
     reach(a, b) {
@@ -228,6 +229,8 @@
       const last = Math.min(this.tall, this.lines - top);
       if (look.kind === 'counter') {
         this.writeArea(top, first, last);
+      } else if (look.over) {
+        this.writeOver(top, first, last);
       } else if (this.crowded) {
         this.writeBars(top, first, last);
       } else {
@@ -261,6 +264,15 @@
       for (let y = 0; y < last; y++) {
         for (let x = heads[tall - y]; x >= 0; x = next[x]) line[x] = colour[x];
         if (y >= first) pixels.set(part, (top + y) * width + low);
+      }
+    }
+
+    /** Writes bars and leaves the pixels beside them: over what the lane shows already. */
+    writeOver(top, first, last) {
+      const { width, low, high, height, colour, pixels, tall } = this;
+      for (let y = first; y < last; y++) {
+        const origin = (top + y) * width;
+        for (let x = low; x < high; x++) if (height[x] >= tall - y) pixels[origin + x] = colour[x];
       }
     }
 

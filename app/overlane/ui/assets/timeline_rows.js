@@ -61,11 +61,13 @@
    * Lays out the tree.
    * @param {object} meta the timeline's JSON
    * @param {Set<string>} folded ids of the folded groups
+   * @param {object} options {hides(lane): whether a lane is left out}
    * @returns {{rows: object[], total: number}} rows in drawing order with y and h in CSS px
    */
-  function layout(meta, folded) {
+  function layout(meta, folded, options) {
     const children = childrenOf(meta.groups);
-    const byGroup = lanesByGroup(meta.lanes);
+    const byGroup = lanesByGroup(meta.lanes.filter((lane) => !options.hides(lane)));
+    const isEmpty = (id) => !byGroup.has(id) && (children.get(id) || []).every((child) => isEmpty(child.id));
     const rows = [];
     let y = 0;
     const addLane = (lane, level) => {
@@ -76,6 +78,7 @@
       y += tall;
     };
     const addGroup = (group, level) => {
+      if (isEmpty(group.id)) return;
       const isFolded = folded.has(group.id);
       const h = isFolded ? FOLDED_H : GROUP_H[Math.min(level, 1)];
       const row = { type: 'group', group, level, y, h, folded: isFolded, summary: [] };

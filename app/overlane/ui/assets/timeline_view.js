@@ -4,6 +4,7 @@
 
   const SHORTEST_WINDOW_NS = 20; // below this a pixel would show less than the clock resolves
   const ANIMATION_MS = 180;
+  const MOST_PLACES = 200;
   const UNITS = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
   const shared = new Map(); // link name -> View
 
@@ -15,6 +16,8 @@
       this.cursor = null; // ns under the mouse, or null
       this.members = new Set();
       this.frame = 0;
+      this.places = []; // windows that the view rested at, to go back to
+      this.place = -1;
     }
 
     /** The end of time: the longest span among the timelines that share this view. */
@@ -78,6 +81,34 @@
       };
       this.frame = requestAnimationFrame(step);
       return undefined;
+    }
+
+    /** Keeps the window as a place to go back to, and forgets those that were gone back from. */
+    remember() {
+      const last = this.places[this.place];
+      if (last && Math.abs(last[0] - this.t0) < 1 && Math.abs(last[1] - this.t1) < 1) return;
+      this.places.length = this.place + 1;
+      this.places.push([this.t0, this.t1]);
+      if (this.places.length > MOST_PLACES) this.places.shift();
+      this.place = this.places.length - 1;
+    }
+
+    /** Shows the window before this one; tells whether there is one. */
+    back() {
+      this.remember();
+      return this.visit(this.place - 1);
+    }
+
+    forward() {
+      return this.visit(this.place + 1);
+    }
+
+    visit(place) {
+      const target = this.places[place];
+      if (!target) return false;
+      this.place = place;
+      this.glide(...target);
+      return true;
     }
 
     point(at) {

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
 from overlane.ui import ids
-from overlane.ui.panels import range_panel, search_panel, selection_panel, trace_panel
+from overlane.ui.panels import range_panel, selection_panel, trace_panel
 from overlane.ui.parts import extra, notice
 from overlane.ui.wiring import wire, wire_script
 
@@ -23,8 +23,6 @@ __all__ = ["NAME", "TITLE", "layout", "register"]
 
 NAME = "timeline"
 TITLE = "Timeline"
-
-SEARCH_LIMIT = 300
 
 # Gives the canvases their traces. Attributes only: the elements themselves are never returned by a callback.
 _GIVE_TRACES = """function(open, path) {
@@ -39,25 +37,6 @@ _GIVE_TRACES = """function(open, path) {
 # Hits are shown beside the canvas, so that a search on another page leads to it.
 _GO_TO_HITS = """function(text, path) {
     return text && !(path || '').startsWith('/timeline') ? '/timeline' : dash_clientside.no_update;
-}"""
-
-# Steps through the hits: the canvas selects the row and brings it into view.
-_STEP = """function(next, previous, enter, hits) {
-    const none = dash_clientside.no_update;
-    if (!hits || !hits.hits.length) return none;
-    const controller = window.overlane && window.overlane.timeline('timeline');
-    if (!controller) return none;
-    const by = dash_clientside.callback_context.triggered_id === '%s' ? -1 : 1;
-    const n = hits.hits.length;
-    const known = window.overlaneHit && window.overlaneHit.text === hits.text;
-    const last = known ? window.overlaneHit.at : (by > 0 ? -1 : 0);
-    const at = (last + by + n) %% n;
-    window.overlaneHit = {text: hits.text, at};
-    const hit = hits.hits[at];
-    const room = Math.max(hit.end_ns - hit.start_ns, 500) * 2;
-    controller.zoomTo(hit.start_ns - room, hit.end_ns + room);
-    controller.select(hit.table, hit.row);
-    return `${at + 1} of ${n}`;
 }"""
 
 
@@ -97,30 +76,8 @@ def layout() -> Component:
 
 
 def _search_results() -> Component:
+    """Return the place of the results; the script fills it, since they follow the canvas."""
     return html.Aside(
-        [
-            html.Div(
-                [
-                    html.Button(
-                        "↑",
-                        id=ids.SEARCH_PREVIOUS,
-                        type="button",
-                        title="previous hit",
-                        **extra(aria_label="previous hit"),
-                    ),
-                    html.Button(
-                        "↓",
-                        id=ids.SEARCH_NEXT,
-                        type="button",
-                        title="next hit (Enter)",
-                        **extra(aria_label="next hit"),
-                    ),
-                    html.Span(id=ids.SEARCH_AT, className="ov-quiet", **extra(aria_live="polite")),
-                ],
-                className="ov-search-steps",
-            ),
-            html.Div(id=ids.SEARCH_LIST, className="ov-search-list"),
-        ],
         id=ids.SEARCH_PANEL,
         className="ov-search-panel",
         style={"display": "none"},
@@ -149,16 +106,6 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         State(ids.LOCATION, "pathname"),
         first_call=False,
     )
-    wire_script(
-        app,
-        _STEP % ids.SEARCH_PREVIOUS,
-        Output(ids.SEARCH_AT, "children"),
-        Input(ids.SEARCH_NEXT, "n_clicks"),
-        Input(ids.SEARCH_PREVIOUS, "n_clicks"),
-        Input(ids.SEARCH, "n_submit"),
-        State(ids.HITS, "data"),
-        first_call=False,
-    )
     _register_panels(app, store)
 
 
@@ -176,16 +123,6 @@ def _register_panels(app: dash.Dash, store: TraceStore) -> None:
         partial(show_range, store),
         Output(ids.RANGE_PANEL, "children"),
         Input(ids.RANGE, "data"),
-        Input(ids.OPEN, "data"),
-        first_call=False,
-    )
-    wire(
-        app,
-        partial(find, store),
-        Output(ids.HITS, "data"),
-        Output(ids.SEARCH_LIST, "children"),
-        Output(ids.SEARCH_PANEL, "style"),
-        Input(ids.SEARCH, "value"),
         Input(ids.OPEN, "data"),
         first_call=False,
     )
@@ -250,16 +187,3 @@ def show_range(store: TraceStore, marked: dict[str, Any] | None, state: dict[str
     except OverlaneError as error:
         return notice("No statistics.", str(error), kind="failed")
     return no_update if opened is None else range_panel(opened.trace, marked)
-
-
-def find(
-    store: TraceStore, text: str | None, state: dict[str, Any] | None
-) -> tuple[Any, Any, dict[str, str]]:
-    """Return the hits of a search, the list of them, and whether the list is shown."""
-    words = (text or "").strip()
-    opened = store.opened(state["trace"]) if words and state and state["state"] == "ready" else None
-    if opened is None or not state:
-        return None, None, {"display": "none"}
-    rank = state["rank"] if state["rank"] is not None else opened.trace.ranks[0]
-    found = opened.timeline(rank).search(words, limit=SEARCH_LIMIT)
-    return {"text": words, "hits": found["hits"]}, search_panel(state["trace"], rank, words, found), {}
