@@ -151,7 +151,7 @@ class OpenedTrace:
             compute: Returns arrays of numbers by name.
 
         Returns:
-            The arrays, mapped and read-only. Those that cannot be stored are returned all the same.
+            The arrays, mapped; changing one changes no file. Those that cannot be stored are returned too.
         """
         folder = self._folder / "results" / hashlib.sha256(key.encode()).hexdigest()[:32]
         identity = {"key": key, "version": version}
@@ -380,7 +380,7 @@ def _stored_arrays(folder: Path, identity: dict[str, Any]) -> Arrays | None:
         if json.loads((folder / _MARKER).read_text(encoding="utf-8"))["facts"] != identity:
             return None
         paths = sorted(folder.glob("*.npy"))
-        return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False) for path in paths}
+        return {path.stem: np.load(path, mmap_mode="c", allow_pickle=False) for path in paths}
     except (OSError, ValueError, KeyError):
         return None
 
