@@ -1,0 +1,212 @@
+"""Why each operation waited: what the machine knew of it while it played, cut into parts.
+
+The ordering part comes first: until the last of all that the operation needed has ended. Marks in streams
+(records, waits, ends of graphs, allocations) take no time, so what they stand for is looked through to the
+work behind them; the rule by which the operation meets the mark names the cause. Then the device: the
+reasons that engines and SMs gave while it played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from overlane.analysis.causes import CAUSE_NAMES
+from overlane.simulate.commands import Command, Operation
+from overlane.simulate.program import Copy, Launch
+from overlane.simulate.truth import WaitPart
+
+__all__ = ["Explainer"]
+
+_CAUSE = {
+    "stream": "stream_order",
+    "programmatic": "stream_order",
+    "event": "event_wait",
+    "legacy": "legacy_default_stream",
+    "graph": "graph_order",
+    "module": "module_load",
+}
+_RANK = {name: place for place, name in enumerate(CAUSE_NAMES)}
+_DEVICE_CAUSES = frozenset({"launch_latency", "partition_busy", "priority", "copy_engine_busy", "unknown"})
+
+Hold = tuple[int, str, Command]
+"""End, cause, and the command that ended then."""
+
+
+class Explainer:
+    """Parts of the waits of one run.
+
+    Args:
+        operations: All operations, in the order of their rows.
+        engines: Copies by device and direction, in the order in which they ran.
+        capacity: Threads, blocks, registers and shared bytes of one SM, by device.
+    """
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        engines: dict[tuple[int, str], list[Operation]],
+        capacity: dict[int, tuple[int, int, int, int]],
+    ) -> None:
+        self._operations = operations
+        self._engines = engines
+        self._capacity = capacity
+
+    def issued_ns(self, operation: Operation) -> int:
+        """Return when the wait of an operation begins, as the rows show it."""
+        call = operation.call
+        if any(rule == "graph" for _, rule in operation.command.needs):
+            return max(need.done_ns or 0 for need, _ in operation.command.needs)
+        if operation.is_blocking:
+            return call.start_ns
+        if isinstance(operation.work, Launch) and operation.graph is None:
+            return operation.command.issued_ns
+        return min(call.end_ns, operation.start_ns)
+
+    def holds(self, operation: Operation, issued_ns: int) -> list[Hold]:
+        """Return what an operation needed and what had not ended when it was issued."""
+        found: list[Hold] = []
+        seen: set[tuple[int, str]] = set()
+        stack = list(operation.command.needs)
+        while stack:
+            need, rule = stack.pop()
+            if need.done_ns is None or need.done_ns <= issued_ns or (id(need), rule) in seen:
+                continue
+            seen.add((id(need), rule))
+            if need.kind in {"operation", "trigger"}:
+                found.append((need.done_ns, _CAUSE[rule], need))
+                continue
+            if need.kind in {"host_function", "value_wait"}:
+                found.append((need.done_ns, need.kind if rule == "stream" else _CAUSE[rule], need))
+            stack += [(n, r if rule == "stream" else rule) for n, r in need.needs]
+        return found
+
+    def parts(self, op_id: int, operation: Operation) -> list[WaitPart]:
+        """Return the parts of one operation's wait, in order of time."""
+        issued, start = self.issued_ns(operation), operation.start_ns
+        if start <= issued:
+            return []
+        holds = self.holds(operation, issued)
+        eligible = min(max((end for end, _, _ in holds), default=issued), start)
+        is_hidden = any(
+            hold.kind in {"host_function", "value_wait"} or (hold.kind == "trigger" and not _is_at_end(hold))
+            for _, _, hold in holds
+        )
+        found: list[tuple[int, int, str, frozenset[str], frozenset[str]]] = []
+        if eligible > issued:
+            cause = min(holds, key=lambda h: (-h[0], _RANK[h[1]]))[1]
+            cuts = sorted({issued, eligible, *(end for end, _, _ in holds if end < eligible)})
+            for low, high in pairwise(cuts):
+                others = frozenset(c for end, c, _ in holds if end > low) - {cause}
+                found.append((low, high, cause, others, frozenset({cause})))
+        found += self._device(operation, eligible, start)
+        if is_hidden:
+            open_causes = _DEVICE_CAUSES | {c for _, c, _ in holds} | {"host_function", "value_wait"}
+            found = [(a, b, c, o, m | open_causes) for a, b, c, o, m in found]
+        return [WaitPart(op_id, a, b, c, o, m) for a, b, c, o, m in found if a < b]
+
+    def _device(
+        self, operation: Operation, low: int, high: int
+    ) -> list[tuple[int, int, str, frozenset[str], frozenset[str]]]:
+        """Return the parts after the ordering, in which only the device could hold the operation."""
+        if low >= high:
+            return []
+        nothing: frozenset[str] = frozenset()
+        if isinstance(operation.work, Copy):
+            spans = self._copy_spans(operation, low, high)
+            return [(a, b, c, nothing, frozenset({c})) for a, b, c in spans]
+        if not isinstance(operation.work, Launch):
+            return [(low, high, "launch_latency", nothing, frozenset({"launch_latency"}))]
+        moments = [*operation.states, (high, "")]
+        found = []
+        for (a, state), (b, _) in pairwise(moments):
+            first, last = max(a, low), min(b, high)
+            for c, d, may_be in self._open(operation, first, last, state, is_last=last == high):
+                cause = state or "launch_latency"
+                others = frozenset({"partition_busy"}) if cause == "priority" else nothing
+                found.append((c, d, cause, others, may_be | {cause}))
+        return found
+
+    def _copy_spans(self, operation: Operation, low: int, high: int) -> list[tuple[int, int, str]]:
+        """Return the engine's other copies, the operation's own staging, and what is left."""
+        call_end = operation.call.end_ns
+        key = (operation.device_id, operation.engine)
+        busy = [(o.start_ns, o.end_ns) for o in self._engines.get(key, []) if o is not operation]
+        edges = {low, high, *(t for span in busy for t in span), call_end}
+        cuts = sorted(t for t in edges if low <= t <= high)
+        spans = []
+        for a, b in pairwise(cuts):
+            if any(s <= a and b <= e for s, e in busy):
+                cause = "copy_engine_busy"
+            else:
+                is_staging = operation.is_blocking and b <= call_end
+                cause = "blocking_copy" if is_staging else "launch_latency"
+            spans.append((a, b, cause))
+        return spans
+
+    def _open(
+        self, operation: Operation, low: int, high: int, state: str, *, is_last: bool
+    ) -> list[tuple[int, int, frozenset[str]]]:
+        """Cut a stretch where kernels start or end, with the causes that the rows leave open."""
+        if low >= high:
+            return []
+        device = operation.device_id
+        beside = [
+            o
+            for o in self._operations
+            if isinstance(o.work, Launch)
+            and o is not operation
+            and o.device_id == device
+            and o.start_ns < high
+            and o.end_ns > low
+            and o.sms[0] < operation.sms[1]
+            and operation.sms[0] < o.sms[1]
+        ]
+        edges = {low, high, *(t for o in beside for t in (o.start_ns, o.end_ns))}
+        cuts = sorted(t for t in edges if low <= t <= high)
+        pieces = []
+        for a, b in pairwise(cuts):
+            running = [o for o in beside if o.start_ns <= a and b <= o.end_ns]
+            may_be: frozenset[str] = frozenset()
+            if state:
+                if not any(self._fills(o, operation) for o in running):
+                    may_be = frozenset({"unknown"})
+            elif self._may_be_full(operation, running):
+                may_be = frozenset({"partition_busy", "priority", "unknown"})
+            elif not is_last:
+                may_be = frozenset({"unknown"})  # room that was gone again when it arrived
+            pieces.append((a, b, may_be))
+        return pieces
+
+    def _per_sm(self, work: Launch, device: int) -> int:
+        """Return how many blocks of a kernel one SM holds when it holds nothing else."""
+        need = _need(work)
+        return min(has // n for has, n in zip(self._capacity[device], need, strict=True) if n)
+
+    def _fills(self, other: Operation, mine: Operation) -> bool:
+        """Whether a running kernel leaves no room on any SM of this one, wherever its blocks lie."""
+        device = other.device_id
+        if other.sms[0] > mine.sms[0] or other.sms[1] < mine.sms[1]:
+            return False
+        most = self._per_sm(other.kernel, device)
+        if other.kernel.blocks < most * (other.sms[1] - other.sms[0]):
+            return False
+        rest = [h - most * n for h, n in zip(self._capacity[device], _need(other.kernel), strict=True)]
+        return any(h < n for h, n in zip(rest, _need(mine.kernel), strict=True))
+
+    def _may_be_full(self, mine: Operation, running: list[Operation]) -> bool:
+        """Whether the blocks of running kernels could lie so that no SM has room for this one."""
+        sms = mine.sms[1] - mine.sms[0]
+        blocks = sum(o.kernel.blocks for o in running)
+        unit = mine.kernel.blocks if mine.kernel.launch_type == "cooperative" else mine.kernel.cluster
+        return blocks + unit > sms
+
+
+def _need(work: Launch) -> tuple[int, int, int, int]:
+    return work.threads, 1, work.registers * work.threads, work.shared_bytes
+
+
+def _is_at_end(trigger: Command) -> bool:
+    """Whether a trigger came only with the end of its kernel, which the rows show."""
+    operation = trigger.operation
+    return operation is not None and operation.end_ns == trigger.done_ns
