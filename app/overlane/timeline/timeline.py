@@ -106,6 +106,10 @@ class Timeline:
         lanes = [{"table": lane["table"], "is_union": lane["layer"] in unions} for lane in self._lanes]
         return [lanes[at] for at in self._of_wire]
 
+    def lane_number(self, layer: str, key: tuple[Any, ...]) -> int:
+        """Return the place among the lanes of a layer's key, -1 where it has no lane here."""
+        return self._by_key.get((layer, *key), -1)
+
     def stored(self, wire: int) -> tuple[Array, Array, Array, Array]:
         """Return start and end in ns, category and row of every slice of a wire lane, in order of start."""
         low, high = (int(v) for v in self._slices.lane_offset[wire : wire + 2])
