@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
+
+import pyarrow as pa
 
 from overlane.simulate.commands import Call, Operation
 from overlane.simulate.host import Host
 from overlane.simulate.machine import Machine
 from overlane.simulate.program import Access, Context, Copy, Launch, Memset, Program
-from overlane.tables import table_from_columns
+from overlane.tables import empty_table, null_array, table_from_columns
 from overlane.trace import Trace
 from overlane.validation import validate
 from overlane_collect.model import Capability, ClockDomain, Header
+from overlane_collect.schema import TABLES, arrow_schema
 
 __all__ = ["addresses", "partition_rows", "trace_of"]
 
@@ -118,9 +122,28 @@ def trace_of(
     )
 
 
-def _table(name: str, rows: Sequence[Row]) -> Any:
-    columns = dict.fromkeys(key for row in rows for key in row)
-    return table_from_columns(name, {column: [row.get(column) for row in rows] for column in columns})
+def _table(name: str, rows: Sequence[Row]) -> pa.Table:
+    used = {key for row in rows for key in row}
+    return table_from_columns(
+        name,
+        {
+            column.name: [row.get(column.name) for row in rows]
+            if column.name in used
+            else _unknown(name, column.name, len(rows))
+            for column in TABLES[name].columns
+        },
+    )
+
+
+@cache
+def _unknown(table: str, column: str, length: int) -> pa.Array:
+    """Return a column of nulls, made once: small tables spend most of their time on these."""
+    return null_array(arrow_schema(table).field(column).type, length)
+
+
+@cache
+def _empty(name: str) -> pa.Table:
+    return empty_table(name)
 
 
 def _header() -> Header:
