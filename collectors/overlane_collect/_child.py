@@ -16,8 +16,9 @@ import types
 from pathlib import Path
 
 from overlane_collect.errors import CollectError
-from overlane_collect.follow import follow_children
+from overlane_collect.follow import FOLLOWED, follow_children
 from overlane_collect.recorder import Recorder
+from overlane_collect.window import Window, WindowControl
 
 __all__ = ["main"]
 
@@ -37,6 +38,7 @@ def main(argv: list[str]) -> None:
     recorder = Recorder(settings["out"], backend=settings["backend"], options=Options(**settings["options"]))
     try:
         recorder.start()
+        WindowControl(recorder, Window(**settings["window"])).begin()
     except CollectError as error:
         os.write(status, json.dumps({"error": str(error), "exit_code": error.exit_code}).encode())
         os._exit(error.exit_code)
@@ -44,7 +46,7 @@ def main(argv: list[str]) -> None:
     os.close(status)
     atexit.register(_finish, recorder, os.getpid())
     if settings["follow"]:
-        follow_children(os.environ, {name: settings[name] for name in ("out", "backend", "options")})
+        follow_children(os.environ, {name: settings[name] for name in FOLLOWED})
     if form == "module":
         sys.path[0] = str(Path.cwd())
         runpy.run_module(program[0], run_name="__main__", alter_sys=True)

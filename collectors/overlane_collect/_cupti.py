@@ -35,6 +35,9 @@ _ZEROED_BUFFERS = 5  # CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER: cleared b
 _SYSTEM_THREAD_IDS = 1  # CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM: as threading.get_native_id gives them
 _CUSTOM_EXTERNAL = 3  # CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0
 
+_MANAGED_COUNTERS = (1, 2, 3, 4)  # bytes to the device, to the host, page faults of the CPU, of the GPU
+_ONE_DEVICE = 1  # CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE
+
 _REQUESTED = ctypes.CFUNCTYPE(
     None, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)
 )
@@ -182,18 +185,42 @@ class Cupti:
         self.version = int(version.value)
         self.fits_driver = self.version // 100 <= driver_cuda_version() // 10
         self._stamp = ctypes.c_uint64()
+        self._subscriber: Any = None
         self._kept: list[Any] = []  # callbacks that CUPTI may call until the process ends
 
-    def subscribe(self) -> None:
+    def subscribe(self, called: Callable[[Any, int, int, int], None] | None = None) -> None:
         """Become this process's client of CUPTI.
+
+        Args:
+            called: Gets nothing, domain, number and data's address of each callback that is enabled.
 
         Raises:
             NoGpuError: Another tool is, or this user has no right to.
         """
-        callback = _SUBSCRIBED(lambda *_: None)
+        callback = _SUBSCRIBED(called or (lambda *_: None))
         handle = ctypes.c_void_p()
         self._check(self._library.cuptiSubscribe(ctypes.byref(handle), callback, None), "cuptiSubscribe")
         self._kept += [callback, handle]
+        self._subscriber = handle
+
+    def enable_callback(self, domain: int, number: int, *, enable: bool) -> bool:
+        """Switch one callback on or off; returns whether the library knows it."""
+        status = self._library.cuptiEnableCallback(
+            ctypes.c_uint32(enable), self._subscriber, ctypes.c_int(domain), ctypes.c_uint32(number)
+        )
+        return int(status) == _SUCCESS
+
+    def graph_node_id(self, node: int) -> int:
+        """Return CUPTI's number of a node of a graph; 0 where it has none."""
+        number = ctypes.c_uint64()
+        self._quick.cuptiGetGraphNodeId(ctypes.c_void_p(node), ctypes.byref(number))
+        return int(number.value)
+
+    def graph_id(self, graph: int) -> int:
+        """Return CUPTI's number of a graph; 0 where it has none."""
+        number = ctypes.c_uint32()
+        self._quick.cuptiGetGraphId(ctypes.c_void_p(graph), ctypes.byref(number))
+        return int(number.value)
 
     def register(
         self, requested: Callable[[], tuple[int, int]], completed: Callable[[int, int], None]
@@ -234,6 +261,16 @@ class Cupti:
             "system_thread_ids": lambda: self._cupti.set_thread_id_type(_SYSTEM_THREAD_IDS),
         }
         return {name: reason for name, wish in wishes.items() if (reason := self._refusal(wish))}
+
+    def configure_managed_memory(self) -> str:
+        """Ask for the counters of managed memory; returns why not, or an empty string."""
+        configurations = (ctypes.c_uint32 * (4 * len(_MANAGED_COUNTERS)))()
+        for place, counter in enumerate(_MANAGED_COUNTERS):
+            configurations[4 * place : 4 * place + 4] = [_ONE_DEVICE, counter, 0, 1]
+        status = self._library.cuptiActivityConfigureUnifiedMemoryCounter(
+            configurations, ctypes.c_uint32(len(_MANAGED_COUNTERS))
+        )
+        return "" if status == _SUCCESS else self._name(status)
 
     def enable(self, kind: int) -> str:
         """Record a kind from now on; returns why not, or an empty string."""
@@ -341,12 +378,15 @@ class Cupti:
                 f"CUPTI does not {what}: {error}; check the NVIDIA driver and cupti-python"
             ) from error
 
+    def _name(self, status: int) -> str:
+        text = ctypes.c_char_p()
+        self._quick.cuptiGetResultString(status, ctypes.byref(text))
+        return (text.value or b"").decode() or f"error {status}"
+
     def _check(self, status: int, call: str) -> None:
         if status == _SUCCESS:
             return
-        text = ctypes.c_char_p()
-        self._quick.cuptiGetResultString(status, ctypes.byref(text))
-        name = (text.value or b"").decode() or f"error {status}"
+        name = self._name(status)
         if status == _OTHER_CLIENT:
             raise NoGpuError(
                 f"another tool in this process uses CUPTI already ({call}: {name}); "

@@ -33,6 +33,8 @@ UNSET = 0xFFFFFFFF
 MAX_RECORD_BYTES = 4096
 """The longest record of CUPTI 13.4 has 304 bytes; a longer one is a misread buffer."""
 
+_FIRST_LOOK = 16  # records
+
 
 class Kind:
     """Numbers of CUpti_ActivityKind that are recorded; they are part of CUPTI's binary interface."""
@@ -47,6 +49,7 @@ class Kind:
     NAME = 11
     MARKER = 12
     OVERHEAD = 17
+    MANAGED_MEMORY = 25
     MEMCPY2 = 22
     CUDA_EVENT = 36
     STREAM = 37
@@ -54,6 +57,7 @@ class Kind:
     EXTERNAL_CORRELATION = 39
     MEMORY2 = 49
     GRAPH_HOST_NODE = 56
+    CONTEXT_SWITCH = 57
     HOST_LAUNCH = 58
     GREEN_CONTEXT = 59
 
@@ -202,6 +206,14 @@ LAYOUTS: dict[int, Layout] = {
             "process_id:u4@48 device_id:u4@52 context_id:u4@56 stream_id:u4@60 is_async:u4@72"
         ),
     ),
+    Kind.MANAGED_MEMORY: Layout(
+        "managed_memory",
+        _fields(
+            "counter:i4@4 value:u8@8 start:u8@16 end:u8@24 address:u8@32 src_id:u4@40 dst_id:u4@44 "
+            "stream_id:u4@48 process_id:u4@52 flags:u4@56"
+        ),
+    ),
+    Kind.CONTEXT_SWITCH: Layout("context_switch", _fields("context_id:u4@4 timestamp:u8@8 operation:i4@16")),
     Kind.HOST_LAUNCH: Layout(
         "host_launch",
         _fields(
@@ -259,28 +271,42 @@ def split_buffer(
     Raises:
         RecordSizeError: A length is impossible, or the records do not fill the buffer.
     """
-    kinds = words.view(np.int32)[::2].tolist()  # the kind is the first 4 bytes of a record
-    steps = {kind: size >> 3 for kind, size in sizes.items()}
-    places: dict[int, list[int]] = {}
-    position, end = 0, len(kinds)
+    kinds = words.view(np.int32)[::2]  # the kind is the first 4 bytes of a record
+    runs: dict[int, list[npt.NDArray[np.uint64]]] = {}
+    position, end = 0, len(words)
     while position < end:
-        kind = kinds[position]
-        step = steps.get(kind)
-        if step is None:
+        kind = int(kinds[position])
+        size = sizes.get(kind)
+        if size is None:
             size = ask(position << 3)
             if size <= 0 or size % 8 or size > MAX_RECORD_BYTES:
                 raise RecordSizeError(f"records of kind {kind} would be {size} bytes long")
-            sizes[kind], step = size, size >> 3
-            steps[kind] = step
-        try:
-            places[kind].append(position)
-        except KeyError:
-            places[kind] = [position]
-        position += step
-    if position != end:
-        raise RecordSizeError(f"the records end at byte {position << 3} of {end << 3}")
+            sizes[kind] = size
+        step = size >> 3
+        count = _run_length(kinds[position::step], kind)
+        if position + count * step > end:
+            raise RecordSizeError(f"the records end at byte {(position + count * step) << 3} of {end << 3}")
+        runs.setdefault(kind, []).append(words[position : position + count * step].reshape(count, step))
+        position += count * step
     result: dict[int, npt.NDArray[Any]] = {}
-    for kind, starts in places.items():
-        rows = words[np.asarray(starts)[:, None] + np.arange(steps[kind])]
+    for kind, parts in runs.items():
+        rows = np.concatenate(parts)  # a copy in any case: the buffer is used again
         result[kind] = rows.view(layout_dtype(kind, sizes[kind]))[:, 0] if kind in LAYOUTS else rows
     return result
+
+
+def _run_length(kinds: npt.NDArray[np.int32], kind: int) -> int:
+    """Return how many records of a kind come in a row; they mostly come in long runs.
+
+    Args:
+        kinds: What would be each record's kind if all had the length of the first, shape (n,).
+        kind: Kind of the first.
+    """
+    length, look = 1, _FIRST_LOOK
+    while length < len(kinds):
+        other = np.flatnonzero(kinds[length : length + look] != kind)
+        if len(other):
+            return length + int(other[0])
+        length += look
+        look *= 4  # short runs cost little, and long ones few steps
+    return len(kinds)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
-__all__ = ["NVTX_DOMAIN", "RangeLog", "annotate", "attach", "detach"]
+__all__ = ["NVTX_DOMAIN", "RangeLog", "annotate", "attach", "detach", "listen"]
 
 NVTX_DOMAIN = "overlane"
 """NVTX domain of the mirrored ranges; the recorder leaves it out, since it has them already."""
@@ -62,6 +62,14 @@ def detach(log: RangeLog) -> None:
     _attached[:] = [entry for entry in _attached if entry[0] is not log]
 
 
+_listeners: list[tuple[str, Callable[[], None], Callable[[], None]]] = []
+
+
+def listen(name: str, begun: Callable[[], None], ended: Callable[[], None]) -> None:
+    """Call a function when a range of a name begins, and another when it ends, until the process ends."""
+    _listeners.append((name, begun, ended))
+
+
 class annotate:  # noqa: N801 - reads as a statement: `with annotate("step"):`
     """Name what runs inside; a context manager and a decorator.
 
@@ -81,6 +89,9 @@ class annotate:  # noqa: N801 - reads as a statement: `with annotate("step"):`
         nvtx = _nvtx()
         if nvtx is not None:
             self._nvtx = nvtx.start_range(self.name, domain=NVTX_DOMAIN)
+        for name, begun, _ in _listeners:
+            if name == self.name:
+                begun()
         for log, clock in _attached:
             log.begin(id(self), self.name, clock())
         return self
@@ -90,6 +101,9 @@ class annotate:  # noqa: N801 - reads as a statement: `with annotate("step"):`
     ) -> None:
         for log, clock in _attached:
             log.end(id(self), clock())
+        for name, _, ended in _listeners:
+            if name == self.name:
+                ended()
         if self._nvtx is not None:
             _nvtx_module.end_range(self._nvtx)  # type: ignore[union-attr]
             self._nvtx = None

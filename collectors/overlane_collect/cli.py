@@ -48,6 +48,31 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="newest libcupti and all stamps, even if records then come only at the end; for short runs",
     )
+    parser.add_argument(
+        "--kinds",
+        metavar="KIND,...",
+        help="record only these of kernels, copies, memsets, syncs, events, overheads, "
+        "host-functions, counters",
+    )
+    parser.add_argument(
+        "--accesses",
+        action="store_true",
+        help="log the memory that copies, memsets and kernels are given; slows every launch",
+    )
+    parser.add_argument(
+        "--delay", type=float, default=0.0, metavar="SECONDS", help="begin to record only after this time"
+    )
+    parser.add_argument(
+        "--duration", type=float, metavar="SECONDS", help="record no longer than this; the program goes on"
+    )
+    parser.add_argument(
+        "--range", metavar="NAME", help="record only while an NVTX or annotate range of this name is open"
+    )
+    parser.add_argument(
+        "--profiler-calls",
+        action="store_true",
+        help="record only between the profiler's start and stop calls, as of torch.cuda.profiler",
+    )
     parser.add_argument("program", nargs=argparse.REMAINDER, help="-- SCRIPT or MODULE with its arguments")
 
 
@@ -68,6 +93,7 @@ def record(arguments: argparse.Namespace) -> int:
     """
     from overlane_collect.backends import BACKENDS, Options  # noqa: PLC0415 - keeps --help quick
     from overlane_collect.launch import record_program  # noqa: PLC0415
+    from overlane_collect.window import Window  # noqa: PLC0415
 
     program = arguments.program[1:] if arguments.program[:1] == ["--"] else arguments.program
     if not program:
@@ -80,7 +106,10 @@ def record(arguments: argparse.Namespace) -> int:
         allocations=not arguments.no_allocations,
         markers=not arguments.no_markers,
         thorough=arguments.thorough,
+        kinds=_kinds(arguments.kinds),
+        accesses=arguments.accesses,
     )
+    window = Window(arguments.delay, arguments.duration, arguments.range, arguments.profiler_calls)
     launch = record_program(
         program,
         out,
@@ -88,6 +117,7 @@ def record(arguments: argparse.Namespace) -> int:
         backend=arguments.backend,
         options=options,
         follow=arguments.follow,
+        window=window,
     )
     recovered = launch.recovered
     ending = "" if recovered.damage is None else f"; {recovered.damage}"
@@ -98,6 +128,23 @@ def record(arguments: argparse.Namespace) -> int:
     for child in launch.children:
         _say(f"{child.path}: {child.rows.get('ops', 0)} operations of a process that it started")
     return launch.status
+
+
+def _kinds(text: str | None) -> tuple[str, ...]:
+    """Return the kinds of records that a list names; all without one.
+
+    Raises:
+        CollectError: One is unknown.
+    """
+    from overlane_collect.backends.base import KINDS  # noqa: PLC0415 - keeps --help quick
+
+    if text is None:
+        return KINDS
+    names = tuple(text.split(","))
+    for name in names:
+        if name not in KINDS:
+            raise CollectError(f"there is no kind {name!r} of records; choose from {', '.join(KINDS)}")
+    return names
 
 
 def recover_journal(arguments: argparse.Namespace) -> int:

@@ -20,10 +20,20 @@ from typing import Any
 
 from overlane_collect.errors import CollectError
 
-__all__ = ["SETTINGS_VARIABLE", "child_name", "follow_children", "run_sitecustomize", "start_child"]
+__all__ = [
+    "FOLLOWED",
+    "SETTINGS_VARIABLE",
+    "child_name",
+    "follow_children",
+    "run_sitecustomize",
+    "start_child",
+]
 
 SETTINGS_VARIABLE = "OVERLANE_FOLLOW"
 """Environment variable with the settings of the recording, as JSON."""
+
+FOLLOWED = ("out", "backend", "options", "window")
+"""What followed processes get of the recording's settings."""
 
 _SITE = Path(__file__).parent / "_site"
 
@@ -33,7 +43,7 @@ def follow_children(environment: MutableMapping[str, str], settings: dict[str, A
 
     Args:
         environment: Environment of the recorded program, changed in place.
-        settings: `out`, `backend` and `options` of the recording.
+        settings: `FOLLOWED` of the recording.
     """
     path = environment.get("PYTHONPATH", "")
     environment["PYTHONPATH"] = os.pathsep.join(part for part in (str(_SITE), path) if part)
@@ -60,11 +70,13 @@ def start_child() -> None:
     settings = json.loads(os.environ[SETTINGS_VARIABLE])
     from overlane_collect.backends import Options  # noqa: PLC0415 - only in a process that is followed
     from overlane_collect.recorder import Recorder  # noqa: PLC0415
+    from overlane_collect.window import Window, WindowControl  # noqa: PLC0415
 
     out = child_name(Path(settings["out"]), os.environ, os.getpid())
     recorder = Recorder(out, backend=settings["backend"], options=Options(**settings["options"]))
     try:
         recorder.start()
+        WindowControl(recorder, Window(**settings["window"])).begin()
     except CollectError as error:
         sys.stderr.write(f"overlane: process {os.getpid()} is not recorded: {error}\n")
         return

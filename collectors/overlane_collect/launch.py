@@ -16,6 +16,7 @@ from overlane_collect.backends import Options
 from overlane_collect.errors import CollectError, NoGpuError
 from overlane_collect.recorder import JOURNAL_SUFFIX
 from overlane_collect.recovery import Recovered, recover
+from overlane_collect.window import Window
 
 __all__ = ["Launch", "record_program"]
 
@@ -38,7 +39,14 @@ class Launch:
 
 
 def record_program(
-    program: Sequence[str], out: Path, *, module: bool, backend: str, options: Options, follow: bool = False
+    program: Sequence[str],
+    out: Path,
+    *,
+    module: bool,
+    backend: str,
+    options: Options,
+    window: Window,
+    follow: bool = False,
 ) -> Launch:
     """Run a Python program, record it, and write its trace, also when it is killed.
 
@@ -48,6 +56,7 @@ def record_program(
         module: Whether the program is named as a module.
         backend: Name of a backend.
         options: What to record.
+        window: When to record.
         follow: Record the Python processes that it starts too, each into a trace beside `out`.
 
     Raises:
@@ -62,6 +71,7 @@ def record_program(
         "out": str(out.resolve()),
         "backend": backend,
         "options": dataclasses.asdict(options),
+        "window": dataclasses.asdict(window),
         "status_fd": writing,
         "follow": follow,
     }

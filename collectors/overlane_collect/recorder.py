@@ -73,6 +73,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._halt = threading.Event()
         self._failure: CollectError | None = None
+        self._paused = False
         self._closed = False
 
     @property
@@ -117,6 +118,7 @@ class Recorder:
                 self._discard()
                 raise
             self._sample_clock()
+            self._paused = False
             annotate.attach(self._ranges, self._backend.timestamp)
             self._halt.clear()
             self._thread = threading.Thread(target=self._flush_often, name="overlane-flush", daemon=True)
@@ -134,6 +136,36 @@ class Recorder:
             self._backend.flush()
             self._keep_ranges()
         self._raise_failure()
+
+    def pause(self) -> None:
+        """Leave out what the device does until `resume`; contexts and streams are still noted.
+
+        Unlike `stop` it may be called in the middle of the program's calls, and costs little to end again.
+
+        Raises:
+            MachineError: The disk is full.
+        """
+        with self._lock:
+            if self._paused or self._backend is None or self._sink is None or self._closed:
+                return
+            self._paused = True
+            self._backend.pause()
+            annotate.detach(self._ranges)
+            self._sink.fact("pause", at=self._backend.timestamp())
+
+    def resume(self) -> None:
+        """Record everything again after `pause`.
+
+        Raises:
+            MachineError: The disk is full.
+        """
+        with self._lock:
+            if not self._paused or self._backend is None or self._sink is None or self._closed:
+                return
+            self._paused = False
+            self._sink.fact("resume", at=self._backend.timestamp())
+            annotate.attach(self._ranges, self._backend.timestamp)
+            self._backend.resume()
 
     def stop(self) -> None:
         """Record no more; `start` goes on with the same trace.

@@ -43,6 +43,29 @@ class RecordCommand:
         )
         parser.add_argument("--no-markers", action="store_true", help="leave out NVTX ranges and marks")
         parser.add_argument(
+            "--kinds",
+            metavar="KIND,...",
+            help="record only these of kernels, copies, memsets, syncs, events, overheads, "
+            "host-functions, counters",
+        )
+        parser.add_argument(
+            "--accesses",
+            action="store_true",
+            help="log the memory that copies, memsets and kernels are given; slows every launch",
+        )
+        parser.add_argument("--delay", metavar="SECONDS", help="begin to record only after this time")
+        parser.add_argument(
+            "--duration", metavar="SECONDS", help="record no longer than this; the program goes on"
+        )
+        parser.add_argument(
+            "--range", metavar="NAME", help="record only while an NVTX or annotate range of this name is open"
+        )
+        parser.add_argument(
+            "--profiler-calls",
+            action="store_true",
+            help="record only between the profiler's start and stop calls, as of torch.cuda.profiler",
+        )
+        parser.add_argument(
             "program", nargs=argparse.REMAINDER, help="-- SCRIPT or MODULE, then its arguments"
         )
 
@@ -58,7 +81,18 @@ class RecordCommand:
         command = [sys.executable, "-m", "overlane_collect", "record", "--backend", arguments.backend]
         command += ["--calls", arguments.calls]
         command += ["-o", arguments.out] if arguments.out else []
-        flags = ("module", "no_allocations", "no_markers", "follow", "thorough")
+        for name in ("kinds", "delay", "duration", "range"):
+            if getattr(arguments, name) is not None:
+                command += [f"--{name}", getattr(arguments, name)]
+        flags = (
+            "module",
+            "no_allocations",
+            "no_markers",
+            "follow",
+            "thorough",
+            "accesses",
+            "profiler_calls",
+        )
         command += [f"--{flag.replace('_', '-')}" for flag in flags if getattr(arguments, flag)]
         return subprocess.run([*command, "--", *program], check=False).returncode  # noqa: S603 - the user's program
 

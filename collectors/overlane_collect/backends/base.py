@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -11,7 +12,10 @@ from overlane_collect.strings import StringTable
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Backend", "Options", "Sink"]
+__all__ = ["KINDS", "Backend", "Options", "Sink"]
+
+KINDS = ("kernels", "copies", "memsets", "syncs", "events", "overheads", "host-functions", "counters")
+"""Kinds of records that can be left out."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Options:
         allocations: Record allocations and frees.
         markers: Record NVTX ranges and marks.
         external: Record the numbers that programs push to correlate their operators.
+        kinds: Which of `KINDS` to record.
+        accesses: Log what memory copies, memsets and kernels are given; costs each of them microseconds.
         thorough: Use the newest libcupti, and ask for launch stamps where they hold all records back until
             the end: for short runs, since memory grows and a kill loses everything.
         buffer_bytes: Size of one activity buffer; each thread that calls CUDA fills one.
@@ -32,6 +38,8 @@ class Options:
     allocations: bool = True
     markers: bool = True
     external: bool = True
+    kinds: tuple[str, ...] = KINDS
+    accesses: bool = False
     thorough: bool = False
     buffer_bytes: int = 2 << 20
 
@@ -78,6 +86,22 @@ class Backend(Protocol):
 
     def flush(self) -> None:
         """Give the sink what is complete; called at least every second."""
+
+    def pause(self) -> None:
+        """Record only contexts, streams and the like from now on, so that later work can be placed."""
+
+    def resume(self) -> None:
+        """Record everything again."""
+
+    def watch_profiler_calls(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Call `begin` when the program starts the profiler, and `end` before it stops it.
+
+        Raises:
+            CollectError: This backend does not notice.
+        """
+
+    def watch_ranges(self, name: str, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Call `begin` and `end` with each NVTX range of a name."""
 
     def stop(self) -> None:
         """End the recording and give the sink everything, with the facts about what was lost."""

@@ -10,14 +10,20 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from overlane_collect._callbacks import CUDA_INITIALIZED, RESOURCE, Callbacks
 from overlane_collect._cupti import Cupti, needed_calls
 from overlane_collect.activities import LAYOUTS, Kind, RecordSizeError, split_buffer
+from overlane_collect.backends.arguments import ArgumentWatch
 from overlane_collect.backends.base import Options, Sink
-from overlane_collect.machine import finish_device_work, machine_facts
+from overlane_collect.backends.graphs import GraphWatch
+from overlane_collect.backends.kinds import KIND_NUMBERS, OPTIONAL, PLACES
+from overlane_collect.backends.triggers import watch_profiler_calls, watch_ranges
+from overlane_collect.machine import cuda_is_initialized, finish_device_work, machine_facts
 from overlane_collect.strings import number_pointers
 
 __all__ = ["CuptiBackend"]
@@ -25,27 +31,6 @@ __all__ = ["CuptiBackend"]
 _COMMAND_BUFFER_FULL = 6 << 16  # CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL: has data of its own
 _READY_BUFFERS = 4  # a program's threads ask for a few between two flushes
 _SPARE_BUFFERS = 8  # more than a program's threads fill at once between two flushes
-
-_KINDS = {
-    "device": Kind.DEVICE,
-    "context": Kind.CONTEXT,
-    "green_context": Kind.GREEN_CONTEXT,
-    "stream": Kind.STREAM,
-    "kernel": Kind.CONCURRENT_KERNEL,
-    "memcpy": Kind.MEMCPY,
-    "memcpy_peer": Kind.MEMCPY2,
-    "memset": Kind.MEMSET,
-    "synchronization": Kind.SYNCHRONIZATION,
-    "cuda_event": Kind.CUDA_EVENT,
-    "overhead": Kind.OVERHEAD,
-    "host_launch": Kind.HOST_LAUNCH,
-    "graph_host_node": Kind.GRAPH_HOST_NODE,
-}
-_OPTIONAL = {
-    "allocations": {"memory": Kind.MEMORY2},
-    "markers": {"marker": Kind.MARKER, "name": Kind.NAME},
-    "external": {"external_correlation": Kind.EXTERNAL_CORRELATION},
-}
 
 
 class CuptiBackend:
@@ -58,7 +43,11 @@ class CuptiBackend:
         self._spare: deque[Any] = deque()
         self._full: deque[tuple[int, int]] = deque()
         self._sink: Sink | None = None
-        self._kinds: dict[str, int] = {}
+        self._callbacks: Callbacks | None = None
+        self._watches: list[GraphWatch | ArgumentWatch] = []
+        self._options = Options()
+        self._skipped: tuple[int, ...] = ()
+        self._kinds: list[int] = []
         self._calls: dict[str, dict[int, str]] = {}
         self._buffer_words = 0
         self._registered = False
@@ -77,27 +66,28 @@ class CuptiBackend:
             NoGpuError: Another tool uses CUPTI, or this user may not.
         """
         self._sink = sink
+        self._options = options
         refused: dict[str, str] = {}
         if not self._registered:
             self._loaded = Cupti(newest=options.thorough)
             self._buffer_words = options.buffer_bytes // 8
-            self._cupti.subscribe()
+            self._callbacks = Callbacks(self._cupti)
             self._launch_stamps = self._cupti.fits_driver or options.thorough
             refused |= self._cupti.configure(launch_stamps=self._launch_stamps)
             self._cupti.register(self._requested, self._completed)
+            self._watches.append(GraphWatch(self._cupti, self._callbacks))
+            if options.accesses:
+                self._watches.append(ArgumentWatch(self._cupti, self._callbacks))
             self._registered = True
+        assert self._callbacks is not None  # noqa: S101 - made when registering
         self._fill_spare()
-        wanted = dict(_KINDS)
-        for option, kinds in _OPTIONAL.items():
-            if getattr(options, option):
-                wanted |= kinds
-        self._kinds = {}
-        for name, kind in wanted.items():
-            reason = self._cupti.enable(kind)
-            if reason:
-                refused[name] = reason
+        self._skipped = ()
+        self._kinds = self._enable_kinds(options, refused)
+        if "counters" in options.kinds:
+            if cuda_is_initialized():
+                self._enable_managed_memory()
             else:
-                self._kinds[name] = kind
+                self._callbacks.on(RESOURCE, (CUDA_INITIALIZED,), lambda _: self._enable_managed_memory())
         self._calls = {api: self._enable_calls(api, options, refused) for api in ("runtime", "driver")}
         sink.fact(
             "cupti",
@@ -106,7 +96,10 @@ class CuptiBackend:
             package_version=self._cupti.package_version,
             fits_driver=self._cupti.fits_driver,
             launch_stamps=self._launch_stamps,
-            kinds=list(self._kinds),
+            kinds=[LAYOUTS[kind].name for kind in self._kinds],
+            left_out=sorted(set(KIND_NUMBERS) - set(options.kinds)),
+            accesses=options.accesses,
+            graph_edges=True,
             refused=refused,
             calls=self._calls,
         )
@@ -123,10 +116,8 @@ class CuptiBackend:
         for api, names in self._calls.items():
             for number in names:
                 self._cupti.enable_call(api, number, enable=False)
-        if Kind.SYNCHRONIZATION in self._kinds.values():
-            self._cupti.disable(Kind.SYNCHRONIZATION)
-        finish_device_work()  # records of unfinished work would have no end
-        for kind in self._kinds.values():
+        self._finish_work()
+        for kind in self._kinds:
             self._cupti.disable(kind)
         self._cupti.flush(force=True)
         self._drain()
@@ -134,6 +125,47 @@ class CuptiBackend:
             self._sink.fact("per_thread_stream", context_id=stream[0], stream_id=stream[1])
         self._sink.fact("machine", **machine_facts())
         self._sink.fact("cost", **self._cost)
+        if self._callbacks is not None and self._callbacks.failures:
+            self._sink.fact("callback_failures", sentences=self._callbacks.failures)
+
+    def pause(self) -> None:
+        """Record only where work could run from now on, and allocations if accesses are looked up in them.
+
+        Calls stay switched on, since the library does not record them again once they were off; they are left
+        out when buffers are cut.
+        """
+        self._finish_work()
+        kept = {*PLACES, Kind.NAME, *((Kind.MEMORY2,) if self._options.accesses else ())}
+        for kind in self._kinds:
+            if kind not in kept:
+                self._cupti.disable(kind)
+        self._cupti.flush(force=True)
+        self._drain()
+        self._skipped = (Kind.RUNTIME, Kind.DRIVER)
+
+    def resume(self) -> None:
+        """Record everything again."""
+        self._cupti.flush(force=True)
+        self._drain()
+        self._skipped = ()
+        for kind in self._kinds:
+            self._cupti.enable(kind)
+
+    def watch_profiler_calls(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Call `begin` when the program starts the profiler, and `end` before it stops it."""
+        assert self._callbacks is not None  # noqa: S101 - made by `start`, which comes first
+        watch_profiler_calls(self._callbacks, begin, end)
+
+    def watch_ranges(self, name: str, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Call `begin` and `end` with each NVTX range of a name."""
+        assert self._callbacks is not None  # noqa: S101 - made by `start`, which comes first
+        watch_ranges(self._callbacks, name, begin, end)
+
+    def _finish_work(self) -> None:
+        """Wait for what was begun, since its records would have no end; without recording the wait."""
+        if Kind.SYNCHRONIZATION in self._kinds:
+            self._cupti.disable(Kind.SYNCHRONIZATION)
+        finish_device_work()
 
     def timestamp(self) -> int:
         """Return CUPTI's clock in ns."""
@@ -154,6 +186,34 @@ class CuptiBackend:
     def pop_external(self) -> None:
         """End the mark that `push_external` set."""
         self._cupti.pop_external()
+
+    def _enable_kinds(self, options: Options, refused: dict[str, str]) -> list[int]:
+        """Enable what is asked for, and return what the library agreed to."""
+        wanted = list(PLACES)
+        for name in options.kinds:
+            wanted += KIND_NUMBERS[name]
+        for option, kinds in OPTIONAL.items():
+            if getattr(options, option):
+                wanted += kinds
+        if Kind.MANAGED_MEMORY in wanted:
+            wanted.remove(Kind.MANAGED_MEMORY)  # only once CUDA is there
+        enabled = []
+        for kind in wanted:
+            reason = self._cupti.enable(kind)
+            if reason:
+                refused[LAYOUTS[kind].name] = reason
+            else:
+                enabled.append(kind)
+        return enabled
+
+    def _enable_managed_memory(self) -> None:
+        if Kind.MANAGED_MEMORY in self._kinds:
+            return
+        reason = self._cupti.configure_managed_memory() or self._cupti.enable(Kind.MANAGED_MEMORY)
+        if not reason:
+            self._kinds.append(Kind.MANAGED_MEMORY)
+        assert self._sink is not None  # noqa: S101 - called from `start` on
+        self._sink.fact("managed_memory", refused=reason)
 
     def _enable_calls(self, api: str, options: Options, refused: dict[str, str]) -> dict[int, str]:
         names = self._cupti.call_names(api)
@@ -205,6 +265,9 @@ class CuptiBackend:
                 ctypes.memset(address, 0, valid)
                 self._spare.append(words)
             self._cost["processing_ns"] += time.thread_time_ns() - began
+        assert self._sink is not None  # noqa: S101 - CUPTI has buffers only after `start`
+        for watch in self._watches:
+            watch.give(self._sink)
         self._fill_spare()
         self._cost["dropped"] += self._cupti.dropped()
 
@@ -220,8 +283,8 @@ class CuptiBackend:
             return
         for kind, records in parts.items():
             layout = LAYOUTS.get(kind)
-            if layout is None:
-                continue  # a kind that nobody asked for
+            if layout is None or kind in self._skipped:
+                continue  # a kind that nobody asked for, or not now
             for field in layout.pointers:
                 if field in (records.dtype.names or ()):
                     number_pointers(records, field, self._sink.strings)

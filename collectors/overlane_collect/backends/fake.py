@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from overlane_collect.activities import LAYOUTS, Kind, layout_dtype
-from overlane_collect.backends.base import Options, Sink
+from overlane_collect.backends.base import KINDS, Options, Sink
+from overlane_collect.backends.kinds import KIND_NUMBERS, PLACES
 
 __all__ = ["FakeBackend", "pack_records"]
 
@@ -60,15 +61,25 @@ class FakeBackend:
         self._sink: Sink | None = None
         self._launched = 0
         self._running = False
+        self._paused = False
+        self._work: set[int] = set(LAYOUTS)
+        self._watching: tuple[Callable[[], None], Callable[[], None]] | None = None
 
     def start(self, sink: Sink, options: Options) -> None:
         """Begin to play."""
-        del options
+        left_out = set(KINDS) - set(options.kinds)
+        self._work = set(LAYOUTS) - {kind for name in left_out for kind in KIND_NUMBERS[name]}
         self._sink = sink
         self._running = True
+        self._paused = False
         sink.fact("fake")
         sink.fact(
-            "cupti", version=_VERSION, kinds=[x.name for x in LAYOUTS.values()], refused={}, calls=CALLS
+            "cupti",
+            version=_VERSION,
+            kinds=[x.name for x in LAYOUTS.values()],
+            left_out=sorted(left_out),
+            refused={},
+            calls=CALLS,
         )
         if self._script is None:
             self._play(_places())
@@ -78,6 +89,28 @@ class FakeBackend:
         if self._running:
             step = self._launches() if self._script is None else next(self._script, [])
             self._play(step)
+
+    def pause(self) -> None:
+        """Play on, but give nothing of it except places."""
+        self.flush()
+        self._paused = True
+
+    def resume(self) -> None:
+        """Give everything again."""
+        self.flush()
+        self._paused = False
+
+    def watch_profiler_calls(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Be told by `profiler_call` instead of by CUDA."""
+        self._watching = (begin, end)
+
+    def watch_ranges(self, name: str, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        """Leave it to `annotate`, since nothing here hears NVTX."""
+
+    def profiler_call(self, *, start: bool) -> None:
+        """Do as if the program had started or stopped the profiler."""
+        if self._watching is not None:
+            self._watching[0 if start else 1]()
 
     def stop(self) -> None:
         """Play what is left."""
@@ -95,6 +128,8 @@ class FakeBackend:
     def _play(self, step: Sequence[tuple[int, Sequence[dict[str, Any]]]]) -> None:
         assert self._sink is not None  # noqa: S101 - played only after `start`
         for kind, rows in step:
+            if kind not in (PLACES if self._paused else self._work):
+                continue
             pointers = LAYOUTS[kind].pointers
             numbered = [
                 {n: self._sink.strings.number(v) if n in pointers else v for n, v in row.items()}

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from overlane_collect import __version__
 from overlane_collect.clocks import ClockSample, fit_clock
+from overlane_collect.decoding.capabilities import capabilities
 from overlane_collect.decoding.frames import Gathered
-from overlane_collect.model import Capability, ClockDomain, Header, IntegrityCheck
+from overlane_collect.model import ClockDomain, Header, IntegrityCheck
 
 __all__ = ["build_header"]
 
-_MIN_SYNC_IDS = 120800  # cuda_event_sync_id came with CUPTI 12.8
 _DOMINANT_FRACTION = 0.9  # one operation with more of the work than this is looked at before it is believed
 
 
@@ -58,7 +58,7 @@ def build_header(
         repeat_index=run.get("header", {}).get("repeat_index"),
         dropped={reason: count for reason, count in dropped.items() if count},
         source_events=gathered.row_records,
-        capabilities=_capabilities(gathered, tables),
+        capabilities=capabilities(gathered, tables),
         integrity=_integrity(gathered, tables, dropped, damage),
         clocks=(own, *shifted),
         synthetic=bool(gathered.fact("fake")),
@@ -70,11 +70,34 @@ def build_header(
             "python_version": run.get("python"),
             "max_connections": run.get("max_connections"),
             "recording_cost": _cost(gathered, tables),
+            **_windows(gathered, origin_ns),
+            **_brackets(gathered),
             **{k: v for k, v in machine.items() if k not in {"fact", "driver_version", "runtime_version"}},
             **{k: v for k, v in run.get("header", {}).items() if k != "repeat_index"},
             **{k: v for k, v in gathered.fact("workload").items() if k != "fact"},
         },
     )
+
+
+def _windows(gathered: Gathered, origin_ns: int) -> dict[str, Any]:
+    """Return the intervals in which recording was paused, relative to the origin; nothing without any."""
+    changes = sorted(
+        [(fact["at"], True) for fact in gathered.facts.get("pause", [])]
+        + [(fact["at"], False) for fact in gathered.facts.get("resume", [])]
+    )
+    paused: list[list[int | None]] = []
+    for at, is_pause in changes:
+        if is_pause:
+            paused.append([at - origin_ns, None])
+        elif paused:
+            paused[-1][1] = at - origin_ns
+    return {"paused_ns": paused} if paused else {}
+
+
+def _brackets(gathered: Gathered) -> dict[str, Any]:
+    """Return how well pairs of events told the times, where they did."""
+    fact = gathered.fact("brackets")
+    return {"event_brackets": {k: v for k, v in fact.items() if k != "fact"}} if fact else {}
 
 
 def _cost(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
@@ -91,77 +114,10 @@ def _cost(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
         "decoding_thread_ns": last.get("processing_ns"),
         "buffers": last.get("buffers"),
         "records": last.get("records"),
+        "per_launch_ns": gathered.fact("calibration").get("per_launch_ns"),
+        "per_launch_95_ns": gathered.fact("calibration").get("per_launch_95_ns"),
         "journal_bytes": gathered.fact("end").get("journal_bytes"),
     }
-
-
-def _capabilities(gathered: Gathered, tables: Mapping[str, pa.Table]) -> dict[str, Capability]:
-    """Return what the recording can prove. Longer than 50 lines: an entry each, with its reasons."""
-    cupti = gathered.fact("cupti")
-    version, kinds = cupti.get("version", 0), set(cupti.get("kinds", []))
-    refused = cupti.get("refused", {})
-    late = bool(gathered.fact("run").get("late"))
-
-    def kind(name: str, what: str) -> Capability:
-        if name in kinds:
-            return Capability(True, f"{what} were recorded.")
-        return Capability(
-            False, f"{what} were not recorded{': ' + refused[name] if name in refused else ''}."
-        )
-
-    def filled(table: str, yes: str, no: str) -> Capability:
-        there = table in tables and tables[table].num_rows > 0
-        return Capability(there, yes if there else no)
-
-    stamped = cupti.get("launch_stamps", True)
-    latency = stamped and "launch_stamps" not in refused and not late
-    return {
-        "launch_times": Capability(
-            latency,
-            "Kernels carry the time of their launch; copies, memsets and nodes of graphs carry none."
-            if latency
-            else "The recording began after CUDA had been initialized, so launch times are unknown."
-            if stamped
-            else "The loaded libcupti is newer than the driver; launch times would hold all records back; "
-            "install one that fits the driver, or record with --thorough.",
-        ),
-        "submission_times": Capability(
-            _has_submissions(tables),
-            "Kernels carry the time at which they were handed to the device."
-            if _has_submissions(tables)
-            else "No kernel carries its submission (CUPTI 13.4 on a driver of CUDA 13.0 has none).",
-        ),
-        "host_calls": Capability(
-            bool(cupti.get("calls", {}).get("runtime")),
-            "Calls that start, order or hold device work were recorded.",
-        ),
-        "sync_ids": Capability(
-            version >= _MIN_SYNC_IDS,
-            "Event records and waits share an id."
-            if version >= _MIN_SYNC_IDS
-            else f"CUPTI {version} has no id that joins a wait to its record (12.8 has).",
-        ),
-        "stream_kinds": kind("stream", "Stream creations"),
-        "partitions": kind("context", "Contexts"),
-        "tpc_masks": kind("green_context", "Green contexts with their TPC masks"),
-        "memory_kinds": kind("memcpy", "Memory kinds of copies"),
-        "allocations": kind("memory", "Allocations and frees"),
-        "buffer_accesses": filled(
-            "accesses",
-            "The workload declared its accesses.",
-            "Nobody declared which memory operations access.",
-        ),
-        "block_placement": filled(
-            "blocks", "Instrumented kernels logged SM and time of each block.", "No kernel logged its blocks."
-        ),
-        "graph_nodes": Capability(True, "Operations of graphs carry graph and node ids."),
-        "graph_edges": Capability(False, "Edges of graphs are not recorded."),
-    }
-
-
-def _has_submissions(tables: Mapping[str, pa.Table]) -> bool:
-    ops = tables.get("ops")
-    return ops is not None and ops["submitted_ns"].null_count < ops.num_rows
 
 
 def _old_library(cupti: Mapping[str, Any]) -> IntegrityCheck:
@@ -211,6 +167,18 @@ def _integrity(
             gathered.fact("lost_accesses").get("count", 0),
             "warning",
             "{} declared accesses belong to no operation, as those of launches captured into a graph.",
+        ),
+        _check(
+            "arguments_without_operation",
+            gathered.fact("unplaced_arguments").get("count", 0),
+            "warning",
+            "{} logged arguments belong to no recorded operation.",
+        ),
+        _check(
+            "callback_failures",
+            sum(len(fact["sentences"]) for fact in gathered.facts.get("callback_failures", [])),
+            "warning",
+            "{} callbacks of CUPTI failed, so edges of graphs or accesses may be missing.",
         ),
         _check(
             "unaccounted_records",

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from overlane_collect.activities import Kind
-from overlane_collect.decoding import declared, host, places, ranges
-from overlane_collect.decoding.columns import Column, Draft, constant, draft_table, texts
+from overlane_collect.decoding import counters, declared, graphs, host, inferred, places, ranges
+from overlane_collect.decoding.columns import Column, Draft, constant, draft_table, stack, texts
 from overlane_collect.decoding.frames import Gathered, gather
 from overlane_collect.decoding.header import build_header
 from overlane_collect.decoding.lookup import Lookup
@@ -21,8 +21,9 @@ from overlane_collect.model import ClockDomain, Header
 __all__ = ["Decoded", "decode_journal"]
 
 _OWN_EXTERNAL = 3  # CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0: numbers of our own workloads come first
+_JOINED = ("external_id", "correlation_id", "start_ns", "end_ns")
 _WITHOUT_RANK = {"accesses", "blocks"}
-_WITHOUT_PROCESS = {"accesses", "blocks", "streams", "partitions", "devices"}
+_WITHOUT_PROCESS = {"accesses", "blocks", "streams", "partitions", "devices", "graph_edges"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ def _drafts(gathered: Gathered) -> tuple[dict[str, Draft], dict[str, int]]:
         "instants": ranges.instants(gathered),
         "allocations": allocations,
         "overheads": overheads,
+        "counters": counters.counters(gathered, contexts.device_of),
+        "graph_edges": graphs.edges(gathered, ops),
     }
     drafts["threads"] = _threads(gathered, drafts)
     gathered.facts["channels"] = [{"channels": channels}]
@@ -174,10 +177,15 @@ def _finish(
     if "partitions" in tables:
         tables["partitions"] = _with_channels(tables["partitions"], gathered, order["partitions"])
     if "ops" in drafts:
-        ops = {n: drafts["ops"][n].take(order["ops"]) for n in ("external_id", "start_ns", "end_ns")}
+        ops = {n: drafts["ops"][n].take(order["ops"]) for n in _JOINED}
     else:
-        ops = {n: Column(np.zeros(0, np.int64)) for n in ("external_id", "start_ns", "end_ns")}
+        ops = {n: Column(np.zeros(0, np.int64)) for n in _JOINED}
     accesses, lost = declared.accesses(gathered, ops["external_id"])
+    guessed, unplaced = inferred.inferred(gathered, ops["correlation_id"], drafts.get("allocations", {}))
+    parts = [part for part in (accesses, guessed) if part]
+    if parts:
+        accesses = stack(parts, [len(part["address"].values) for part in parts])
+    gathered.facts["unplaced_arguments"] = [{"count": unplaced}]
     blocks, clock = declared.blocks(gathered, ops["external_id"], ops["start_ns"], ops["end_ns"])
     for name, draft in (("accesses", accesses), ("blocks", blocks)):
         if draft:
