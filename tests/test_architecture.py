@@ -19,7 +19,7 @@ LONG_FUNCTIONS = {
     "overlane/readers/kineto/assemble.assemble": 55,
     "overlane/readers/kineto/attributes.attributes_table": 51,
     "overlane/readers/kineto/header.capabilities": 64,
-    "overlane/readers/kineto/text.nanoseconds": 62,
+    "overlane/readers/kineto/text._any_nanoseconds": 62,
     "overlane/timeline/filling.fill": 149,
 }
 HEAVY = ("pandas", "dash", "plotly", "cuda", "cupti", "numba", "numpy", "pyarrow")

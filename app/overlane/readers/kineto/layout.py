@@ -84,6 +84,7 @@ class State(IntEnum):
     WIDE_SIZE = 35
     PLAIN = 36
     """1 while an event is scanned that was spelt plainly: none is ODD any more."""
+    GUESSES_AT = 37
 
 
 COUNTS = slice(State.EVENTS, State.KEYS_AT)
@@ -103,7 +104,7 @@ S_KEYS_AT, S_SLOTS_AT, S_SLOTS_MASK, S_INFO_AT, S_INFO_SIZE, S_ARENA_AT, S_ARENA
     8 * s for s in range(21, 28)
 )
 S_POOL_AT, S_POOL_SIZE, S_SCRATCH_AT, S_SCRATCH_SIZE = (8 * s for s in range(28, 32))
-S_ROWS_AT, S_ROWS_SIZE, S_WIDE_AT, S_WIDE_SIZE, S_PLAIN = (8 * s for s in range(32, 37))
+S_ROWS_AT, S_ROWS_SIZE, S_WIDE_AT, S_WIDE_SIZE, S_PLAIN, S_GUESSES_AT = (8 * s for s in range(32, 38))
 R_TS, R_DUR, R_WHAT, R_CATEGORY, R_NAME, R_THREAD, R_CORRELATION, R_EXTERNAL, R_TEMPLATE = (
     8 * c for c in Column
 )

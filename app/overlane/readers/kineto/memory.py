@@ -12,7 +12,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
-    "WIDTH", "blanks", "byte", "copy", "fold", "get", "get_int32", "lowest", "marks_of", "put",
+    "WIDTH", "blanks", "byte", "copy", "differences", "fold", "get", "get_int32", "lowest", "marks_of", "put",
     "put_byte", "put_int32", "quote_or_backslash", "same", "scalar_bytes", "word",
 ]  # fmt: skip
 

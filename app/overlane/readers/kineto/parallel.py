@@ -24,6 +24,7 @@ from overlane.errors import TraceUnreadableError
 from overlane.readers.base import Progress
 from overlane.readers.kineto.envelope import Envelope, Fault, NotJsonError, take_head, take_tail
 from overlane.readers.kineto.grown import Grown, mapped
+from overlane.readers.kineto.guess import empty_guesses
 from overlane.readers.kineto.keys import Column, Wide, key_table
 from overlane.readers.kineto.layout import COUNTS, State, Status
 from overlane.readers.kineto.scan import scan
@@ -127,7 +128,8 @@ class _Worker:
         self._pool = np.zeros(1 << 18, np.uint8)
         self._scratch = np.zeros(1 << 16, np.uint8)
         state = self.table.state
-        state[State.KEYS_AT] = keys.ctypes.data
+        self._guesses = empty_guesses()
+        state[State.KEYS_AT], state[State.GUESSES_AT] = keys.ctypes.data, self._guesses.ctypes.data
         state[State.ROWS_AT], state[State.ROWS_SIZE] = self._rows.ctypes.data, _ROWS
         state[State.WIDE_AT], state[State.WIDE_SIZE] = self._wide.ctypes.data, _ROWS
         self._publish()

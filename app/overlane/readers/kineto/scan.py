@@ -16,6 +16,16 @@ from __future__ import annotations
 
 from numba import njit
 
+from overlane.readers.kineto.guess import (
+    G_CLOSE,
+    G_ENTRY,
+    G_KEY,
+    G_LENGTH,
+    START,
+    is_next,
+    learn,
+    next_of,
+)
 from overlane.readers.kineto.keys import ARGS_SCOPE, META_SCOPE
 from overlane.readers.kineto.layout import (
     A_ARGS,
@@ -61,6 +71,7 @@ from overlane.readers.kineto.layout import (
     S_EMPTY,
     S_EVENTS,
     S_FLOW,
+    S_GUESSES_AT,
     S_INFO_AT,
     S_KEYS_AT,
     S_METADATA,
@@ -198,56 +209,73 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
     members = 0
     after_value = False
     plain = get(state + S_PLAIN) == 1
+    guesses = get(state + S_GUESSES_AT)
+    guess = guesses + START
+    begin = at  # behind the last value or opening bracket
+    where = 0
     while True:
-        at = space(at, end)
-        if at >= end:
-            return CUT
-        c = byte(at)
-        if c == 125:
-            at += 1
-            after_value = True
-            if scope != 0:
-                scope = 0
-                if resume == 0:
-                    continue
-                at = resume
-                break
-            if deferred == 0:
-                break
-            resume = at
-            at = deferred
-            after_value = False
-            scope = META_SCOPE if phase == 77 else ARGS_SCOPE
-            kind = C_PLAIN if _is_instant(phase) or phase == 67 else max(kind, C_OTHER)
-            continue
-        if c == 44 and after_value:
-            after_value = False
-            at += 1
-            continue
-        if after_value or c != 34:
-            return BROKEN
+        link = next_of(guess, kind)
+        if at == begin:
+            where = scope + (1 if after_value else 0)
+        if at == begin and is_next(get(link), at, end, where):
+            guess = get(link)
+            key, close, entry = at + get(guess + G_KEY), at + get(guess + G_CLOSE), get(guess + G_ENTRY)
+            at += get(guess + G_LENGTH)
+        else:
+            at = space(at, end)
+            if at >= end:
+                return CUT
+            c = byte(at)
+            if c == 125:
+                at += 1
+                begin = at
+                after_value = True
+                if scope != 0:
+                    scope = 0
+                    if resume == 0:
+                        continue
+                    at = resume
+                    break
+                if deferred == 0:
+                    break
+                resume = at
+                at = begin = deferred
+                after_value = False
+                scope = META_SCOPE if phase == 77 else ARGS_SCOPE
+                kind = C_PLAIN if _is_instant(phase) or phase == 67 else max(kind, C_OTHER)
+                continue
+            if c == 44 and after_value:
+                after_value = False
+                at += 1
+                continue
+            if after_value or c != 34:
+                return BROKEN
+            key = at + 1
+            close = string_end(key, end)
+            if close < 0:
+                return CUT
+            at = space(close + 1, end)
+            if at >= end:
+                return CUT
+            if byte(at) != 58:
+                return BROKEN
+            at = space(at + 1, end)
+            if at >= end:
+                return CUT
+            entry = find_key(key, close - key, scope, keys)
+            if entry == 0 and not plain and has_backslash(key, close):
+                return ODD
+            guess = guesses
+            if not plain:
+                guess = learn(guesses, begin, at, where, key, close, entry)
+                put(link, guess)
         members += 1
         after_value = True
-        key = at + 1
-        close = string_end(key, end)
-        if close < 0:
-            return CUT
-        at = space(close + 1, end)
-        if at >= end:
-            return CUT
-        if byte(at) != 58:
-            return BROKEN
-        at = space(at + 1, end)
-        if at >= end:
-            return CUT
         act = 0
         column = 0
-        entry = find_key(key, close - key, scope, keys)
         if entry != 0 and (scope != ARGS_SCOPE or (get(entry + 24) >> kind) & 1):
             act = get(entry + 8)
             column = wide + 8 * get(entry + 16)
-        elif entry == 0 and not plain and has_backslash(key, close):
-            return ODD
         c = byte(at)
         if scope == 0 and act >= A_CATEGORY and act <= A_DUR and _is_flow(phase):
             act = A_NONE  # nobody asks for the members of an arrow
@@ -366,10 +394,7 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
                     holes += 1
                 else:
                     tail = keep(key, close, at, behind, template, tail)
-        at = behind
-        if after_value and byte(at) == 44:
-            after_value = False
-            at += 1
+        at = begin = behind
     # The event is complete: count it, or write its row.
     if members == 0:
         put(state + S_EMPTY, get(state + S_EMPTY) + 1)
