@@ -16,6 +16,7 @@ from overlane_collect.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
 
     from overlane_collect.model import Header
 
@@ -106,6 +107,26 @@ class Trace:
     def ranges(self) -> pd.DataFrame:
         """Annotated intervals (pandas view)."""
         return self.view("ranges")
+
+    def figure(self, window: tuple[int, int] | None = None) -> go.Figure:
+        """Return the Gantt chart of a window as a Plotly figure, one lane per stream.
+
+        Up to 2,000 operations are drawn one by one, more as the busy share of each stream. To look around in
+        a whole trace, open it with `overlane serve`.
+
+        Args:
+            window: Start and end in ns from the trace's origin; None for all of it.
+
+        Raises:
+            OverlaneError: The window is empty.
+
+        Example:
+            >>> import overlane
+            >>> overlane.open_trace("run.overlane").figure((0, 1_000_000)).show()  # doctest: +SKIP
+        """
+        from overlane.figures.gantt import gantt  # noqa: PLC0415 - Plotly takes a third of a second
+
+        return gantt(self, window)
 
     @cached_property
     def span_ns(self) -> int:
