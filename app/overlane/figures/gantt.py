@@ -75,9 +75,10 @@ def gantt(
 
     Example:
         >>> import overlane
-        >>> trace = overlane.open_trace("sample_traces/default-stream-legacy.overlane")
-        >>> len(gantt(trace).data)
-        3
+        >>> from overlane.samples import sample_path
+        >>> trace = overlane.open_trace(sample_path("default-stream-legacy.overlane"))
+        >>> [bars.name for bars in gantt(trace).data]
+        ['compute', 'copy D2H', 'copy H2D']
     """
     start, end = window if window is not None else (0, max(trace.span_ns, 1))
     if end <= start:

@@ -117,7 +117,7 @@ def parse_query(line: str) -> Query:
 
     Example:
         >>> parse_query('gemm stream:7 >10us')
-        Query(text='gemm', kinds=(), streams=(7,), causes=(), least_ns=10000, most_ns=None)
+        Query(text='gemm', kinds=(), streams=(7,), causes=(), least_ns=10001, most_ns=None)
     """
     query = Query()
     words: list[str] = []
