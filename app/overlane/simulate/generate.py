@@ -17,8 +17,8 @@ __all__ = ["FEATURES", "random_program", "shrink"]
 
 FEATURES = (
     "events", "legacy", "syncs", "copies", "pageable", "shapes", "priorities", "partitions",
-    "host_functions", "value_waits", "graphs", "memory", "code", "programmatic", "threads", "devices", "contexts", "small_queue",
-    "recording", "accesses",
+    "host_functions", "value_waits", "graphs", "memory", "code", "programmatic", "threads",
+    "devices", "contexts", "small_queue", "recording", "accesses",
 )  # fmt: skip
 """What a program may be about."""
 

@@ -54,7 +54,7 @@ class Host:
         waits: Stream waits: call, stream, name of the event, record or None.
         ranges: Named host work: thread, name, start, end.
         overheads: Thread, kind, whether the recording caused it, start, end.
-        allocations: Call, buffer, freed, stream or None.
+        allocations: Call, buffer, freed, device, stream or None.
         points: Points of all threads in order of time.
     """
 
@@ -67,7 +67,7 @@ class Host:
         self.waits: list[tuple[Call, StreamState, str, Command | None]] = []
         self.ranges: list[tuple[int, str, int, int]] = []
         self.overheads: list[tuple[int, str, bool, int, int]] = []
-        self.allocations: list[tuple[Call, str, bool, StreamState | None]] = []
+        self.allocations: list[tuple[Call, str, bool, int, StreamState | None]] = []
         self.points: list[Point] = []
         self._events: dict[str, Command] = {}
         self._graphs = {graph.name: graph for graph in program.graphs}
@@ -235,7 +235,7 @@ class Host:
             return
         yield operation.command
         yield self.machine.now_ns + self.program.costs.return_ns
-        self._point(thread).after.append((operation.command, work.direction == "d2h"))
+        self._point(thread).after.append((operation.command, True))
 
     def _graph(self, thread: int, statement: p.GraphLaunch) -> Step:
         stream, graph = self.machine.streams[statement.stream], self._graphs[statement.graph]
@@ -397,7 +397,7 @@ class Host:
         yield from self._locked(duration_ns)
         call = self._begin(thread, name, idle_cause(name))
         if buffer:
-            self.allocations.append((call, buffer, name in HOLDING, None))
+            self.allocations.append((call, buffer, name in HOLDING, device, None))
         targets = self._all_of(device) if name in HOLDING else []
         yield call.start_ns + duration_ns
         yield from self._until(targets)
@@ -419,7 +419,7 @@ class Host:
 
         def act(call: Call) -> None:
             stream = self.machine.streams[statement.stream]
-            self.allocations.append((call, statement.buffer, is_free, stream))
+            self.allocations.append((call, statement.buffer, is_free, stream.context.device_id, stream))
             self.machine.submit(self._put(thread, stream, [], "allocation"))
 
         yield from self._mark(thread, "cuMemFreeAsync" if is_free else "cuMemAllocAsync", act)

@@ -368,8 +368,10 @@ def _access(access: Access, first: Mapping[str, int]) -> Row:
 def _allocations(program: Program, host: Host, contexts: Mapping[int, Context]) -> list[Row]:
     first, sizes = addresses(program), {b.name: b.bytes for b in program.buffers}
     rows = []
-    for call, buffer, is_free, stream in host.allocations:
-        context = contexts[stream.spec.context_id] if stream is not None else contexts[min(contexts)]
+    for call, buffer, is_free, device, stream in host.allocations:
+        context = next(c for c in contexts.values() if c.device_id == device)
+        if stream is not None:
+            context = stream.context
         rows.append(
             {
                 "process_id": PROCESS,
