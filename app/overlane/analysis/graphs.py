@@ -77,7 +77,7 @@ def graph_launches(trace: Trace, issue: Issue, stream: Ids) -> Launches:
     groups = int(launch.max()) + 1
     members, begins = group_rows(launch, groups)
     members = nodes[members]
-    head = members[begins[:-1]]  # operations are sorted by start
+    head = _heads(trace, nodes, launch)
     last = np.lexsort((issue.end_ns[nodes], launch))
     tail = nodes[last[np.append(np.flatnonzero(np.diff(launch[last])), len(last) - 1)]]
     lows, highs = np.full(groups, np.iinfo(np.int64).max), np.full(groups, -1)
@@ -86,7 +86,7 @@ def graph_launches(trace: Trace, issue: Issue, stream: Ids) -> Launches:
     singles = np.flatnonzero(~issue.is_node)
     has_source = np.zeros(count, np.bool_)
     has_source[edge_op] = True
-    is_root = np.where(has_edges[members], ~has_source[members], np.isin(members, head))
+    is_root = np.where(has_edges[members], ~has_source[members], np.isin(members, members[begins[:-1]]))
     sizes = np.add.reduceat(is_root.astype(np.int64), begins[:-1])
     return Launches(
         np.concatenate([singles, head]),
@@ -102,6 +102,14 @@ def graph_launches(trace: Trace, issue: Issue, stream: Ids) -> Launches:
         edge_row,
         has_edges,
     )
+
+
+def _heads(trace: Trace, nodes: Ids, launch: Ids) -> Ids:
+    """Return the node with the lowest id of every launch; operations are sorted by start."""
+    node = known(trace.table("ops")["graph_node_id"])[nodes]
+    order = np.lexsort((node, launch))
+    heads: Ids = nodes[order[np.append(True, launch[order[1:]] != launch[order[:-1]])]]
+    return heads
 
 
 def _launch_numbers(trace: Trace, issue: Issue, nodes: Ids, graph: Ids) -> Ids:

@@ -83,10 +83,11 @@ def issue_operations(trace: Trace, calls: Calls) -> Issue:
 
 
 def _blocking_copies(ops: Any, call_kind: np.ndarray[Any, np.dtype[np.uint8]]) -> Flags:
-    """Return the copies that a synchronous call issued, or that read or write pageable memory."""
-    is_copy = _is(ops, "kind", "memcpy")
+    """Return the copies between host and device by a synchronous call, or of pageable memory."""
+    crosses = _is(ops, "engine", "copy_h2d") | _is(ops, "engine", "copy_d2h")
     pageable = _is(ops, "src_memory", "pageable") | _is(ops, "dst_memory", "pageable")
-    return is_copy & (pageable | (call_kind == CALL_CLASSES.index("copy_sync")))
+    blocking: Flags = crosses & (pageable | (call_kind == CALL_CLASSES.index("copy_sync")))
+    return blocking
 
 
 def _is(ops: Any, column: str, word: str) -> Flags:

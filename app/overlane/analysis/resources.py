@@ -1,0 +1,297 @@
+"""What had been taken of the device while an operation, free of all dependencies, had not started yet.
+
+Every finding is a claim: that a row held an operation from one moment to another. Where claims of one
+operation meet, the lower rank goes first; `overlane.analysis.waits` cuts the wait by them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from overlane.analysis.causes import code_of
+from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
+from overlane.analysis.keys import NULL, Ids, dense, known, words
+from overlane.analysis.sms import claim_sms, devices_of
+from overlane.analysis.streams import Streams
+from overlane.trace import Trace
+
+__all__ = ["RANKS", "covering_claims", "resource_claims", "root_contexts"]
+
+RANKS = {
+    "priority": 0,
+    "copy_engine_busy": 1,
+    "partition_busy": 1,
+    "channel_shared": 3,
+    "blocking_copy": 4,
+    "launch_latency": 5,
+    "context_switch": 6,
+    "module_load": 7,
+    "implicit_sync": 8,
+    "allocation": 8,
+    "profiler_overhead": 9,
+}
+"""Which claim goes first where several meet, by cause."""
+
+_MOST_BACK = 256
+"""Operations looked at before one, at most, in the search for what held it."""
+_MOST_AHEAD = 16
+"""The same for operations ahead in a hardware queue."""
+_OPS = PROOF_TABLES.index("ops")
+
+
+def root_contexts(streams: Streams) -> tuple[Ids, list[tuple[int | None, ...]]]:
+    """Number the contexts of operations, green ones as their parents; rank, device and context of each."""
+    by_stream: dict[tuple[int | None, ...], int] = {}
+    of_stream = []
+    for row in streams.rows:
+        root = streams.root_of(row.rank, row.device_id, row.context_id)
+        of_stream.append(by_stream.setdefault((row.rank, row.device_id, root), len(by_stream)))
+    numbers = np.array(of_stream or [0], np.int64)
+    return (numbers[streams.of_op] if len(streams.of_op) else streams.of_op), list(by_stream)
+
+
+def resource_claims(trace: Trace, deps: Dependencies, streams: Streams, window: tuple[Ids, Ids]) -> Ids:
+    """Return what held operations among the resources of the device.
+
+    Args:
+        trace: Trace.
+        deps: Its dependencies.
+        streams: Its streams.
+        window: From when to when each operation waited for the device, empty where it did not.
+
+    Returns:
+        int64 array, shape (claims, 7): the columns of `overlane.analysis.sms.CLAIM`, then the code of the
+        table of the row.
+    """
+    group, identities = root_contexts(streams)
+    times = deps.issue.start_ns, deps.issue.end_ns
+    priority = _priorities(trace, streams)
+    parts = [
+        claim_sms(device, times, window, priority, (code_of("partition_busy"), code_of("priority")))
+        for device in devices_of(trace, group, identities)
+    ]
+    parts.append(_engines(trace, deps, window))
+    parts.append(_channels(trace, deps, group, window))
+    parts.append(_contexts(deps, group, identities, window))
+    claims = np.concatenate(parts)
+    return np.column_stack([claims, np.full(len(claims), _OPS)])
+
+
+def _priorities(trace: Trace, streams: Streams) -> Ids:
+    """Return the priority of every operation's stream; records of kernels name 0 for every stream."""
+    of_stream = np.array(
+        [NULL if r.priority is None else r.priority for r in streams.rows] or [NULL], np.int64
+    )
+    given = known(trace.table("ops")["priority"])
+    if not len(given):
+        return given
+    found = of_stream[streams.of_op]
+    return np.where(found == NULL, given, found)
+
+
+def _back(  # noqa: PLR0917
+    groups: Ids, deps: Dependencies, window: tuple[Ids, Ids], rows: Ids, cause: str, own: Ids
+) -> Ids:
+    """Claim for what ran among earlier starts of the same group, where `own` differs."""
+    if not len(rows) or not (window[0][rows] < window[1][rows]).any():
+        return np.zeros((0, 6), np.int64)
+    order = rows[np.argsort(groups[rows], kind="stable")]
+    start, end = deps.issue.start_ns[order], deps.issue.end_ns[order]
+    claims = _looked_back(groups[order], start, end, window[0][order], window[1][order], own[order])
+    claims[:, 0], claims[:, 5] = order[claims[:, 0]], order[claims[:, 5]]
+    claims[:, 3], claims[:, 4] = RANKS[cause], code_of(cause)
+    return np.asarray(claims)
+
+
+def _engines(trace: Trace, deps: Dependencies, window: tuple[Ids, Ids]) -> Ids:
+    """Claim for other copies of the same engine of the same device."""
+    ops = trace.table("ops")
+    kinds, kind_words = words(ops["kind"])
+    engines, _ = words(ops["engine"])
+    is_copy = (kinds == (kind_words.index("memcpy") if "memcpy" in kind_words else -2)) & (engines >= 0)
+    rows = np.flatnonzero(is_copy)
+    group = _device_numbers(ops) * 16 + engines
+    return _back(group, deps, window, rows, "copy_engine_busy", np.arange(len(kinds)))
+
+
+def _device_numbers(ops: pa.Table) -> Ids:
+    rank, _ = dense(known(ops["rank"]))
+    device, found = dense(known(ops["device_id"]))
+    return rank * max(len(found), 1) + device
+
+
+def _contexts(
+    deps: Dependencies, group: Ids, identities: list[tuple[int | None, ...]], window: tuple[Ids, Ids]
+) -> Ids:
+    """Claim for kernels of unrelated contexts on the same device, which take turns with this one's."""
+    devices: dict[tuple[int | None, ...], int] = {}
+    of_root = np.array([devices.setdefault(key[:2], len(devices)) for key in identities] or [0], np.int64)
+    if len(devices) == len(identities):
+        return np.zeros((0, 6), np.int64)
+    return _back(of_root[group], deps, window, np.arange(len(group)), "context_switch", group)
+
+
+def _channels(trace: Trace, deps: Dependencies, context: Ids, window: tuple[Ids, Ids]) -> Ids:
+    """Claim for operations of other streams that were issued before on the same hardware queue."""
+    ops = trace.table("ops")
+    channel = known(ops["channel_id"])
+    rows = np.flatnonzero(channel != NULL)
+    if not len(rows) or not (window[0][rows] < window[1][rows]).any():
+        return np.zeros((0, 6), np.int64)
+    number, found = dense(channel[rows])
+    # Queues belong to a context: equal numbers of unrelated ones are different queues.
+    group = context[rows] * len(found) + number
+    order = np.lexsort((deps.issue.order_ns[rows], group))
+    rows, group = rows[order], group[order]
+    claims = _issued_before(
+        group,
+        deps.issue.start_ns[rows],
+        deps.issue.end_ns[rows],
+        window[0][rows],
+        window[1][rows],
+        deps.stream_key[rows].astype(np.int64),
+    )
+    claims[:, 0], claims[:, 5] = rows[claims[:, 0]], rows[claims[:, 5]]
+    claims[:, 3], claims[:, 4] = RANKS["channel_shared"], code_of("channel_shared")
+    return np.asarray(claims)
+
+
+def covering_claims(trace: Trace, deps: Dependencies, window: tuple[Ids, Ids], floor: Ids) -> Ids:
+    """Return where rows of the host cover waits to their end: loading, implicit waits, the recording.
+
+    Args:
+        trace: Trace.
+        deps: Its dependencies.
+        window: From when to when each operation waited for the device.
+        floor: int64, shape (ops,), launch latency that may follow the row.
+
+    Returns:
+        int64 array, shape (claims, 7), as of `resource_claims`.
+    """
+    parts = [_rows_of_overheads(trace), _rows_of_calls(deps)]
+    start, end, cause, table, row = (np.concatenate([part[k] for part in parts]) for k in range(5))
+    waiting = np.flatnonzero(window[1] - window[0] > floor)
+    if not len(start) or not len(waiting):
+        return np.zeros((0, 7), np.int64)
+    order = np.lexsort((start, end))
+    claims = _covering(end[order], start[order], window[0][waiting], window[1][waiting], floor[waiting])
+    of, place = waiting[claims[:, 0]], order[claims[:, 1]]
+    ranks = np.zeros(64, np.int64)
+    for name, rank in RANKS.items():
+        ranks[code_of(name)] = rank
+    since = np.maximum(window[0][of], start[place])
+    kind = cause[place]
+    return np.column_stack([of, since, end[place], ranks[kind], kind, row[place], table[place]])
+
+
+_OVERHEADS = {
+    "context_switch": "context_switch",
+    "lazy_function_loading": "module_load",
+    "runtime_triggered_module_loading": "module_load",
+    "driver_compiler": "module_load",
+}
+
+
+def _rows_of_overheads(trace: Trace) -> tuple[Ids, ...]:
+    table = trace.table("overheads")
+    codes, kinds = words(table["kind"])
+    of_recording = known(table["of_recording"].cast(pa.uint8()), null=0) == 1
+    causes = np.array(
+        [code_of(_OVERHEADS[name]) if name in _OVERHEADS else -1 for name in map(_plain, kinds)] or [-1]
+    )
+    cause = np.where(of_recording, code_of("profiler_overhead"), causes[codes] if len(codes) else -1)
+    end = known(table["end_ns"])
+    rows = np.flatnonzero((cause >= 0) & (end != NULL))
+    tables = np.full(len(rows), PROOF_TABLES.index("overheads"))
+    return known(table["start_ns"])[rows], end[rows], cause[rows], tables, rows
+
+
+def _plain(kind: str) -> str:
+    return kind.lower().replace(" ", "_")
+
+
+def _rows_of_calls(deps: Dependencies) -> tuple[Ids, ...]:
+    calls = deps.calls
+    cause = np.full(len(calls.kind), -1)
+    for name in ("module_load", "implicit_sync", "allocation"):
+        cause[calls.is_of(name)] = code_of(name)
+    rows = np.flatnonzero(cause >= 0)
+    tables = np.full(len(rows), PROOF_TABLES.index("api_calls"))
+    return calls.start_ns[rows], calls.end_ns[rows], cause[rows], tables, rows
+
+
+@njit(cache=True, nogil=True)
+def _grown(claims: Ids, used: int) -> Ids:
+    if used < len(claims):
+        return claims
+    bigger = np.empty((2 * len(claims), claims.shape[1]), np.int64)
+    bigger[:used] = claims[:used]
+    return bigger
+
+
+@njit(cache=True, nogil=True)
+def _looked_back(  # noqa: PLR0917
+    group: Ids, start: Ids, end: Ids, low: Ids, high: Ids, own: Ids
+) -> Ids:
+    """Claim for operations of one group, sorted by start, that ran while a later one waited."""
+    claims = np.empty((64, 6), np.int64)
+    used = 0
+    latest = np.empty(len(start), np.int64)
+    for k in range(len(start)):
+        begins = k == 0 or group[k] != group[k - 1]
+        latest[k] = end[k] if begins else max(latest[k - 1], end[k])
+    for k in range(len(start)):
+        if low[k] >= high[k]:
+            continue
+        other, steps = k - 1, 0
+        while other >= 0 and group[other] == group[k] and latest[other] > low[k] and steps < _MOST_BACK:
+            begin, finish = max(start[other], low[k]), min(end[other], high[k])
+            if begin < finish and own[other] != own[k]:
+                claims = _grown(claims, used)
+                claims[used, 0], claims[used, 1], claims[used, 2], claims[used, 5] = k, begin, finish, other
+                used += 1
+            other -= 1
+            steps += 1
+    return claims[:used]
+
+
+@njit(cache=True, nogil=True)
+def _issued_before(  # noqa: PLR0917
+    group: Ids, start: Ids, end: Ids, low: Ids, high: Ids, stream: Ids
+) -> Ids:
+    """Claim for operations issued before on the same channel: until they end, or start where they run on."""
+    claims = np.empty((64, 6), np.int64)
+    used = 0
+    for k in range(len(start)):
+        if low[k] >= high[k]:
+            continue
+        other, steps = k - 1, 0
+        while other >= 0 and group[other] == group[k] and steps < _MOST_AHEAD:
+            until = end[other] if end[other] <= high[k] else start[other]
+            if stream[other] != stream[k] and low[k] < until <= high[k]:
+                claims = _grown(claims, used)
+                claims[used, 0], claims[used, 1], claims[used, 2], claims[used, 5] = k, low[k], until, other
+                used += 1
+            other -= 1
+            steps += 1
+    return claims[:used]
+
+
+@njit(cache=True, nogil=True)
+def _covering(end: Ids, start: Ids, low: Ids, high: Ids, floor: Ids) -> Any:
+    """Pair waits with rows that had begun when the device was waited for and ended right before the start."""
+    claims = np.empty((64, 2), np.int64)
+    used = 0
+    for k in range(len(low)):
+        place = np.searchsorted(end, high[k], "right") - 1
+        while place >= 0 and end[place] >= high[k] - floor[k] and end[place] > low[k]:
+            if start[place] <= low[k]:
+                claims = _grown(claims, used)
+                claims[used, 0], claims[used, 1] = k, place
+                used += 1
+            place -= 1
+    return claims[:used]

@@ -1,0 +1,384 @@
+"""Every wait cut into parts with one cause each, and the row that proves it.
+
+`docs/causes.md` defines the causes. First comes what the rules of CUDA order, then what had been taken of the
+device, then what the start of any operation takes; the rest is `unknown`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from overlane.analysis.causes import CAUSE_NAMES, code_of
+from overlane.analysis.dependencies import DEPENDENCY_KINDS, PROOF_TABLES, Dependencies
+from overlane.analysis.keys import NULL, Bytes, Codes, Ids, dense, known, words
+from overlane.analysis.resources import RANKS, covering_claims, resource_claims
+from overlane.analysis.streams import number_streams
+from overlane.trace import Trace
+
+__all__ = ["Quantiles", "Waits", "launch_latency_ns", "waits"]
+
+_CAUSE_OF_KIND = {
+    "stream": "stream_order",
+    "programmatic": "stream_order",
+    "event": "event_wait",
+    "legacy": "legacy_default_stream",
+    "graph": "graph_order",
+    "allocation": "stream_order",
+    "host_function": "host_function",
+    "value_wait": "value_wait",
+    "module": "module_load",
+}
+_MOST_LATENCY_NS = 20_000
+"""No start that nothing holds takes longer; what is longer has a cause that the rows do not tell."""
+_FEWEST = 8
+"""So many starts tell how long one takes."""
+_NO_RANK = 99
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+BitSets = np.ndarray[Any, np.dtype[np.uint32]]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """How long waits were in one group.
+
+    Attributes:
+        key: What the group has in common: number of a stream, partition id, name or cause.
+        count: Waits; for causes, operations that waited for it.
+        total_ns: All of them added up.
+        p50_ns: Half are no longer.
+        p90_ns: Nine of ten are no longer.
+        p99_ns: 99 of a hundred are no longer.
+        p999_ns: 999 of a thousand are no longer.
+        max_ns: The longest.
+    """
+
+    key: int | str | None
+    count: int
+    total_ns: int
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Parts of waits, in order of operation, then time; those of an operation add up to its wait.
+
+    Attributes:
+        op: int32, shape (parts,), operation that waited.
+        start_ns: int64, first nanosecond.
+        end_ns: int64, first nanosecond after it.
+        cause: uint8, place in `overlane.analysis.causes.CAUSES`.
+        proof_table: uint8, place in `overlane.analysis.dependencies.PROOF_TABLES`.
+        proof_row: int64, row there, -1 for none.
+        also_open: uint32, bit set of the codes of other causes that were open as well.
+        is_below_fit_error: bool, shorter than the clock's fit error, and from a stamp of the host to one of
+            the device.
+        wait_ns: int64, shape (ops,), whole wait of each operation, -1 where its issue is not known.
+    """
+
+    op: Codes
+    start_ns: Ids
+    end_ns: Ids
+    cause: Bytes
+    proof_table: Bytes
+    proof_row: Ids
+    also_open: BitSets
+    is_below_fit_error: Flags
+    wait_ns: Ids
+    _keys: dict[str, tuple[Ids, list[int | str | None]]]
+
+    def distribution(self, by: str) -> list[Quantiles]:
+        """Return how long waits were, by group, the longest in all first.
+
+        Args:
+            by: `stream`, `partition`, `name` or `cause`.
+
+        Raises:
+            KeyError: There is no such grouping.
+        """
+        if by == "cause":
+            code = self.cause.astype(np.int64) * (len(self.wait_ns) + 1) + self.op
+            number, found = dense(code)
+            totals = np.zeros(len(found), np.int64)
+            np.add.at(totals, number, self.end_ns - self.start_ns)
+            return _quantiles(found // (len(self.wait_ns) + 1), totals, list(CAUSE_NAMES))
+        groups, names = self._keys[by]
+        is_known = self.wait_ns >= 0
+        return _quantiles(groups[is_known], self.wait_ns[is_known], names)
+
+
+def _quantiles(groups: Ids, values: Ids, names: list[int | str | None] | list[str]) -> list[Quantiles]:
+    order = np.lexsort((values, groups))
+    groups, values = groups[order], values[order]
+    cuts = (
+        np.flatnonzero(np.append(True, groups[1:] != groups[:-1])) if len(groups) else np.zeros(0, np.int64)
+    )
+    found = []
+    for low, high in zip(cuts, [*cuts[1:], len(groups)], strict=True):
+        part = values[low:high]
+        # The nearest rank: a wait that was measured, never one between two of them.
+        ranks = [part[max(-(-len(part) * share // 1000) - 1, 0)] for share in (500, 900, 990, 999)]
+        found.append(
+            Quantiles(
+                names[int(groups[low])],
+                len(part),
+                int(part.sum()),
+                int(ranks[0]),
+                int(ranks[1]),
+                int(ranks[2]),
+                int(ranks[3]),
+                int(part[-1]),
+            )
+        )
+    return sorted(found, key=lambda q: -q.total_ns)
+
+
+def waits(trace: Trace, deps: Dependencies) -> Waits:
+    """Cut the wait of every operation into parts.
+
+    Args:
+        trace: Any trace; without the issue of an operation it has no parts.
+        deps: Its dependencies.
+
+    Example:
+        >>> import overlane
+        >>> from overlane.analysis.dependencies import dependencies
+        >>> from overlane.analysis.waits import waits
+        >>> trace = overlane.open_trace("run.overlane")  # doctest: +SKIP
+        >>> waits(trace, dependencies(trace)).distribution(by="cause")  # doctest: +SKIP
+    """
+    start = deps.issue.start_ns
+    issued = deps.issued_ns
+    is_known = (issued >= 0) & (issued < start)
+    # The device's own part begins where everything that is known to end has ended.
+    ordered = _ordered_until(deps)
+    low = np.where(is_known, np.minimum(np.maximum(ordered, issued), start), start)
+    claims = resource_claims(trace, deps, number_streams(trace), (low, start))
+    staging = _staging(deps, low)
+    floor = launch_latency_ns(trace, deps, low, np.concatenate([claims[:, 0], staging[:, 0]]))
+    covering = covering_claims(trace, deps, (low, start), floor)
+    claims = np.concatenate([claims, staging, covering])
+    claims = claims[np.argsort(claims[:, 0], kind="stable")]
+    begins = np.searchsorted(claims[:, 0], np.arange(len(start) + 1))
+    causes = np.array([code_of(_CAUSE_OF_KIND[k]) if k in _CAUSE_OF_KIND else -1 for k in DEPENDENCY_KINDS])
+    parts = _cut(
+        (np.where(is_known, issued, start), low, start, floor),
+        (deps.begins, causes[deps.kind], deps.end_ns, deps.proof_table, deps.proof_row),
+        (begins, claims),
+        (code_of("launch_latency"), code_of("unknown"), RANKS["launch_latency"]),
+    )
+    error = max((clock.fit_error_ns or 0 for clock in trace.header.clocks), default=0)
+    op = parts[:, 0]
+    length = parts[:, 2] - parts[:, 1]
+    is_below = (length < error) & (parts[:, 1] == issued[op]) & deps.issue.is_host_stamp[op]
+    return Waits(
+        op.astype(np.int32),
+        np.ascontiguousarray(parts[:, 1]),
+        np.ascontiguousarray(parts[:, 2]),
+        parts[:, 3].astype(np.uint8),
+        parts[:, 4].astype(np.uint8),
+        np.ascontiguousarray(parts[:, 5]),
+        parts[:, 6].astype(np.uint32),
+        is_below,
+        np.where(issued >= 0, np.maximum(start - issued, 0), -1),
+        _groupings(trace, deps),
+    )
+
+
+def _ordered_until(deps: Dependencies) -> Ids:
+    """Return the latest known end of what orders each operation."""
+    until = np.full(len(deps.issued_ns), -1)
+    orders = deps.kind != DEPENDENCY_KINDS.index("host")
+    np.maximum.at(until, deps.op[orders], deps.end_ns[orders])
+    return until
+
+
+def _staging(deps: Dependencies, low: Ids) -> Ids:
+    """Return the claims of blocking copies on themselves: their own calls were staging the data."""
+    start, call = deps.issue.start_ns, deps.issue_call
+    rows = np.flatnonzero(deps.issue.is_blocking_copy & (low < start))
+    end = np.minimum(deps.calls.end_ns[call[rows]], start[rows])
+    rows, end = rows[end > low[rows]], end[end > low[rows]]
+    count = len(rows)
+    columns = (
+        rows,
+        low[rows],
+        end,
+        np.full(count, RANKS["blocking_copy"]),
+        np.full(count, code_of("blocking_copy")),
+        call[rows],
+        np.full(count, PROOF_TABLES.index("api_calls")),
+    )
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def launch_latency_ns(trace: Trace, deps: Dependencies, low: Ids, held: Ids) -> Ids:
+    """Return the most that the start of each operation takes when nothing holds it, from the trace itself.
+
+    Args:
+        trace: Trace.
+        deps: Its dependencies.
+        low: int64, shape (ops,), from when on each operation waited for the device.
+        held: int64, operations that something held after that.
+
+    Returns:
+        int64 array, shape (ops,): the 95th percentile over the operations of its device and class, of at
+        least eight that nothing held, and never more than 20 microseconds.
+    """
+    ops = trace.table("ops")
+    start = deps.issue.start_ns
+    rank, _ = dense(known(ops["rank"]))
+    device, devices = dense(known(ops["device_id"]))
+    codes, kinds = words(ops["kind"])
+    group = (rank * max(len(devices), 1) + device) * (len(kinds) + 1) + codes + 1
+    is_free = deps.issued_ns >= 0
+    is_free[held] = False
+    floor = np.full(len(start), _MOST_LATENCY_NS)
+    for number in np.unique(group):
+        members = group == number
+        values = (start - low)[members & is_free]
+        if len(values) >= _FEWEST:
+            place = max(-(-len(values) * 95 // 100) - 1, 0)
+            floor[members] = min(int(np.partition(values, place)[place]), _MOST_LATENCY_NS)
+    return floor
+
+
+def _groupings(trace: Trace, deps: Dependencies) -> dict[str, tuple[Ids, list[int | str | None]]]:
+    """Return the groups of operations, and what each group is called."""
+    ops = trace.table("ops")
+    names, found = words(ops["name"])
+    partition, partitions = dense(known(ops["partition_id"]))
+    return {
+        "stream": (deps.stream_key.astype(np.int64), list(range(len(deps.streams)))),
+        "partition": (partition, [None if value == NULL else int(value) for value in partitions]),
+        "name": (names.astype(np.int64), list(found)),
+    }
+
+
+@njit(cache=True, nogil=True)
+def _write(  # noqa: PLR0917
+    parts: Ids,
+    used: int,
+    first: int,
+    op: int,
+    begin: int,
+    finish: int,
+    cause: int,
+    table: int,
+    row: int,
+    bits: int,
+) -> tuple[Ids, int]:
+    """Append a part, or lengthen the one before when it says the same."""
+    if begin >= finish:
+        return parts, used
+    if used > first:
+        last = parts[used - 1]
+        same = last[3] == cause and last[4] == table and last[5] == row and last[6] == bits
+        if same and last[2] == begin:
+            last[2] = finish
+            return parts, used
+    if used == len(parts):
+        bigger = np.empty((2 * len(parts), 7), np.int64)
+        bigger[:used] = parts
+        parts = bigger
+    parts[used] = np.array([op, begin, finish, cause, table, row, bits])
+    return parts, used + 1
+
+
+@njit(cache=True, nogil=True)
+def _cut(
+    times: tuple[Ids, Ids, Ids, Ids],
+    edges: tuple[Ids, Ids, Ids, Any, Ids],
+    held: tuple[Ids, Ids],
+    codes: tuple[int, int, int],
+) -> Ids:
+    """Cut the waits one by one: ordering, then the device."""
+    issued, low, start, floor = times
+    parts = np.empty((max(len(start), 16), 7), np.int64)
+    used = 0
+    for op in range(len(start)):
+        if issued[op] >= start[op]:
+            continue
+        first = used
+        unknown, parts, used = _cut_ordering(parts, used, op, issued[op], low[op], edges)
+        parts, used = _cut_device(
+            parts, used, first, op, (low[op], start[op], floor[op]), held, codes, unknown
+        )
+    return parts[:used]
+
+
+@njit(cache=True, nogil=True)
+def _cut_ordering(  # noqa: PLR0917
+    parts: Ids, used: int, op: int, issued: int, low: int, edges: tuple[Ids, Ids, Ids, Any, Ids]
+) -> tuple[int, Ids, int]:
+    """Name the time before `low` after the dependency that ends last; cut where the set of open ones changes.
+
+    Returns the causes whose ends are not known, as a bit set.
+    """
+    begins, causes, ends, tables, rows = edges
+    first, latest, unknown = used, -1, 0
+    for k in range(begins[op], begins[op + 1]):
+        if causes[k] < 0:
+            continue
+        if ends[k] < 0:
+            unknown |= 1 << causes[k]
+        elif latest < 0 or ends[k] > ends[latest] or (ends[k] == ends[latest] and causes[k] < causes[latest]):
+            latest = k
+    at = issued
+    while at < low and latest >= 0:
+        bits, until = unknown & ~(1 << causes[latest]), low
+        for k in range(begins[op], begins[op + 1]):
+            if causes[k] >= 0 and causes[k] != causes[latest] and ends[k] > at:
+                bits |= 1 << causes[k]
+                until = min(until, ends[k])
+        parts, used = _write(
+            parts, used, first, op, at, until, causes[latest], tables[latest], rows[latest], bits
+        )
+        at = until
+    return unknown, parts, used
+
+
+@njit(cache=True, nogil=True)
+def _cut_device(  # noqa: PLR0917
+    parts: Ids,
+    used: int,
+    first: int,
+    op: int,
+    times: tuple[int, int, int],
+    held: tuple[Ids, Ids],
+    codes: tuple[int, int, int],
+    unknown: int,
+) -> tuple[Ids, int]:
+    """Name the time from `low` on after the claim of the lowest rank; what is left is latency, or unknown."""
+    low, start, floor = times
+    begins, claims = held
+    latency, nothing, latency_rank = codes
+    at = low
+    while at < start:
+        until, chosen, rank, bits = start, -1, _NO_RANK, unknown
+        for k in range(begins[op], begins[op + 1]):
+            if claims[k, 1] > at:
+                until = min(until, claims[k, 1])
+            elif claims[k, 2] > at:
+                until = min(until, claims[k, 2])
+                bits |= 1 << claims[k, 4]
+                if claims[k, 3] < rank:
+                    chosen, rank = k, claims[k, 3]
+        if at < start - floor:
+            until = min(until, start - floor)
+        elif rank > latency_rank and not unknown:
+            rank, chosen = latency_rank, -1
+        cause = nothing if rank == _NO_RANK else latency if chosen < 0 else claims[chosen, 4]
+        table = claims[chosen, 6] if chosen >= 0 else 0
+        row = claims[chosen, 5] if chosen >= 0 else -1
+        parts, used = _write(parts, used, first, op, at, until, cause, table, row, bits & ~(1 << cause))
+        at = until
+    return parts, used
