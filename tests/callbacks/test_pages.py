@@ -18,6 +18,7 @@ READY = {
     "progress": 1.0,
     "reason": "",
     "rank": None,
+    "window": None,
     "other_trace": None,
     "other_name": "",
     "other_state": "none",

@@ -76,10 +76,17 @@ REPORT_VERSION = 1
 """Changes with what `engine_report` gives, so that stored results of older versions are computed anew."""
 
 
-def report_of(opened: OpenedTrace) -> dict[str, Any]:
-    """Return the engine report of a whole trace as JSON, from the cache where it was computed before."""
+def report_of(opened: OpenedTrace, window: tuple[int, int] | None = None) -> dict[str, Any]:
+    """Return the engine report of a trace as JSON; that of the whole trace is kept with it.
+
+    Args:
+        opened: The trace.
+        window: Start and end in ns, None for the whole trace.
+    """
     from overlane.analysis.engines import engine_report  # noqa: PLC0415 - loads compiled code
 
+    if window is not None:
+        return engine_report(opened.trace, window=window).to_json()
     return opened.result("engines", REPORT_VERSION, lambda: engine_report(opened.trace).to_json())
 
 

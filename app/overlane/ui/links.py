@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode
@@ -17,11 +18,13 @@ class Address:
         trace_id: Trace to show, None for the server's first.
         other_id: Second trace that shares the view, None for none.
         rank: Rank of a distributed job, None for the trace's first.
+        window: Start and end in ns that every page is narrowed to, None for the whole trace.
     """
 
     trace_id: str | None = None
     other_id: str | None = None
     rank: int | None = None
+    window: tuple[int, int] | None = None
 
 
 def parse_search(search: str | None) -> Address:
@@ -33,7 +36,20 @@ def parse_search(search: str | None) -> Address:
 
     rank = last("rank")
     is_number = rank is not None and rank.isdecimal() and len(rank) < 10
-    return Address(last("trace"), last("with"), int(rank) if rank is not None and is_number else None)
+    return Address(
+        last("trace"),
+        last("with"),
+        int(rank) if rank is not None and is_number else None,
+        _window(last("window")),
+    )
+
+
+def _window(text: str | None) -> tuple[int, int] | None:
+    """Return the window that `A-B` names in ns; None where it names none."""
+    found = re.fullmatch(r"(\d{1,18})-(\d{1,18})", text or "", re.ASCII)
+    if found is None or int(found[1]) >= int(found[2]):
+        return None
+    return int(found[1]), int(found[2])
 
 
 def timeline_href(
@@ -44,6 +60,7 @@ def timeline_href(
     selected: tuple[str, int] | None = None,
     marked: tuple[int, int] | None = None,
     other_id: str | None = None,
+    narrowed: tuple[int, int] | None = None,
 ) -> str:
     """Return the address of the timeline page.
 
@@ -54,10 +71,13 @@ def timeline_href(
         selected: Table and row id of the selected slice.
         marked: Range whose statistics are shown, in ns.
         other_id: Second trace that shares the view.
+        narrowed: Window that every page is narrowed to, in ns.
     """
     query: dict[str, Any] = {"trace": trace_id}
     if other_id:
         query["with"] = other_id
+    if narrowed is not None:
+        query["window"] = f"{narrowed[0]}-{narrowed[1]}"
     if rank is not None:
         query["rank"] = rank
     if window is not None:

@@ -13,12 +13,13 @@ from dash import Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
-from overlane.ui import ids
+from overlane.ui import ids, steps
 from overlane.ui.facts import TraceFacts
 from overlane.ui.links import parse_search, timeline_href
 from overlane.ui.pages import PAGES, Page
 from overlane.ui.parts import extra, notice
 from overlane.ui.proof import proof_badge
+from overlane.ui.steps import window_of
 from overlane.ui.wiring import wire, wire_script
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def _header() -> Component:
                 leftSection=html.Span("/", className="ov-key"),
                 **extra(aria_label="Search all names of the trace"),
             ),
+            *steps.picker(),
             html.Div(id=ids.HEADER_TOOLS, className="ov-header-tools"),
             dmc.ColorSchemeToggle(
                 lightIcon=html.Span("☀", **extra(aria_hidden="true")),
@@ -191,7 +193,10 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Input(ids.LOCATION, "pathname"),
     )
     wire_script(app, _WATCH_THEME % ids.THEME, Output(ids.THEME, "data"), Input(ids.LOCATION, "id"))
-    for element, key, drops in ((ids.COMPARE, "with", []), (ids.RANK, "rank", ["t0", "t1", "sel", "range"])):
+    for element, key, drops in (
+        (ids.COMPARE, "with", []),
+        (ids.RANK, "rank", ["t0", "t1", "sel", "range", "window"]),
+    ):
         wire_script(
             app,
             _CHOOSE % {"key": key, "drops": drops},
@@ -199,6 +204,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
             Input(element, "value", allow_optional=True),
             first_call=False,
         )
+    steps.register(app, store)
     wire(
         app,
         partial(follow, store),
@@ -244,13 +250,20 @@ def follow_address(store: TraceStore, search: str | None) -> dict[str, Any]:
     """Return which trace the address shows and how far its opening is; asks for it to be opened.
 
     Returns:
-        `trace`, `other` (ids or None), `rank`, and for both traces `state`, `progress` and `reason`.
+        `trace`, `other` (ids or None), `rank`, `window` (start and end in ns that every page is narrowed to,
+        or None), and for both traces `state`, `progress` and `reason`.
     """
     address = parse_search(search)
     first = store.first()
     wanted = address.trace_id or (first.trace_id if first is not None else None)
     shown, other = _asked(store, wanted), _asked(store, address.other_id)
-    return {"rank": address.rank, **shown, **{f"other_{key}": value for key, value in other.items()}}
+    window = list(address.window) if address.window is not None else None
+    return {
+        "rank": address.rank,
+        "window": window,
+        **shown,
+        **{f"other_{key}": value for key, value in other.items()},
+    }
 
 
 def _asked(store: TraceStore, trace_id: str | None) -> dict[str, Any]:
@@ -276,7 +289,9 @@ def nav_hrefs(state: dict[str, Any] | None) -> list[str]:
     """Return the addresses of the pages, with the trace that is shown."""
     if not state or not state["trace"]:
         return [f"/{page.NAME}" for page in PAGES]
-    query = timeline_href(state["trace"], rank=state["rank"], other_id=state["other_trace"]).partition("?")[2]
+    query = timeline_href(
+        state["trace"], rank=state["rank"], other_id=state["other_trace"], narrowed=window_of(state)
+    ).partition("?")[2]
     return [f"/{page.NAME}?{query}" for page in PAGES]
 
 

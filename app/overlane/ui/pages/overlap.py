@@ -13,6 +13,7 @@ from overlane.figures.palette import Theme
 from overlane.ui import ids
 from overlane.ui.engines import device_section, places_of, report_of
 from overlane.ui.parts import extra, notice
+from overlane.ui.steps import window_of, window_words
 from overlane.ui.wiring import wire, wire_script
 
 if TYPE_CHECKING:
@@ -95,11 +96,13 @@ def show(store: TraceStore, state: dict[str, Any] | None, theme: str | None, pat
         return notice("The trace cannot be opened.", str(error), kind="failed")
     if opened is None:
         return no_update
-    devices = report_of(opened)["devices"]
+    window = window_of(state)
+    devices = report_of(opened, window)["devices"]
     if not devices:
         return notice(
             "No GPU work.", "This trace holds no device operation: no engine was busy.", kind="warning"
         )
     colours: Theme = "dark" if theme == "dark" else "light"
     places = places_of(opened.trace, state["trace"], devices)
-    return [device_section(device, place, colours) for device, place in zip(devices, places, strict=True)]
+    sections = [device_section(device, place, colours) for device, place in zip(devices, places, strict=True)]
+    return [html.P(window_words(window), className="ov-quiet"), *sections] if window else sections

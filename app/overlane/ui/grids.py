@@ -1,0 +1,99 @@
+"""Long tables: sortable, filtered, drawn only where they are in view, and copied as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import dash_ag_grid
+from dash.development.base_component import Component
+
+__all__ = ["Column", "column", "grid", "used"]
+
+Column = dict[str, Any]
+
+_RENDERERS = {"link": "OvLink", "verdict": "OvVerdict"}
+
+
+def column(
+    field: str,
+    title: str,
+    *,
+    form: str = "",
+    width: int = 110,
+    note: str = "",
+    renderer: str = "",
+    grows: bool = False,
+    sort: str = "",
+) -> Column:
+    """Return one column of a grid.
+
+    Args:
+        field: Key of the row's value; numbers stay numbers, so that they sort.
+        title: Heading.
+        form: How numbers are written: ns, count, share, rate, bytes, ratio, extent, change; empty for text.
+        width: Least width in px.
+        note: What shows when the heading is pointed at.
+        renderer: `link` (to the row's `href`) or `verdict`.
+        grows: Takes the room that is left.
+        sort: `asc` or `desc` for the column that the rows are ordered by at first.
+    """
+    found: Column = {
+        "field": field,
+        "headerName": title,
+        "headerTooltip": note or title,
+        "minWidth": width,
+        "width": width,
+    }
+    if form:
+        found |= {
+            "valueFormatter": {"function": f"overlaneForm('{form}', params.value)"},
+            "tooltipValueGetter": {"function": f"overlaneExact('{form}', params.value)"},
+            "type": "rightAligned",
+        }
+    else:
+        found |= {"tooltipField": field}
+    if renderer:
+        found["cellRenderer"] = _RENDERERS[renderer]
+    if grows:
+        found["flex"] = 1
+    if sort:
+        found["sort"] = sort
+    return found
+
+
+def grid(name: str, columns: Sequence[Column]) -> Component:
+    """Return an empty grid; a callback gives it `rowData`, and `columnDefs` from `used`.
+
+    Args:
+        name: Id of the element.
+        columns: Its columns.
+    """
+    made: Component = dash_ag_grid.AgGrid(
+        id=name,
+        columnDefs=list(columns),
+        rowData=[],
+        defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
+        dashGridOptions={
+            "rowHeight": 28,
+            "headerHeight": 32,
+            "animateRows": False,
+            "rowSelection": {"mode": "multiRow", "enableClickSelection": False},
+            "selectionColumnDef": {"width": 36, "minWidth": 36, "maxWidth": 36, "pinned": "left"},
+            "enableCellTextSelection": True,
+            "ensureDomOrder": True,
+            "tooltipShowDelay": 400,
+            "suppressNoRowsOverlay": True,
+        },
+        className="ov-grid",
+        style={"height": "100%", "width": "100%"},
+    )
+    return made
+
+
+def used(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[Column]:
+    """Return the columns, those hidden in which no row has a value."""
+    return [
+        {**one, "hide": all(row.get(one["field"]) is None or row[one["field"]] == "" for row in rows)}
+        for one in columns
+    ]

@@ -1,0 +1,358 @@
+"""The operations page: what ran, grouped, each row leading to the timeline; and time by nesting."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import dash_mantine_components as dmc
+from dash import Input, Output, State, dcc, html, no_update
+from dash.development.base_component import Component
+
+from overlane.errors import OverlaneError
+from overlane.figures.palette import Theme, engine_label
+from overlane.figures.units import format_count, format_ns
+from overlane.ui import ids
+from overlane.ui.grids import Column, column, grid, used
+from overlane.ui.links import around, timeline_href
+from overlane.ui.parts import extra, heading, notice
+from overlane.ui.steps import window_of, window_words
+from overlane.ui.wiring import wire, wire_script
+
+if TYPE_CHECKING:
+    import dash
+
+    from overlane.analysis.flame import Weight
+    from overlane.analysis.operations import Grouping, Operations
+    from overlane.cache import OpenedTrace
+    from overlane.ui.store import TraceStore
+
+__all__ = ["NAME", "TITLE", "layout", "register"]
+
+NAME = "operations"
+TITLE = "Operations"
+
+BY, FILTER, COPY, COPIED = "ov-ops-by", "ov-ops-filter", "ov-ops-copy", "ov-ops-copied"
+GRID, GRID_BOX, SAID = "ov-ops-grid", "ov-ops-grid-box", "ov-ops-said"
+WEIGHT, FLAME, FLAME_BOX, FLAME_SAID = "ov-flame-by", "ov-flame", "ov-flame-box", "ov-flame-said"
+VERSION = 1
+"""Changes with what the groups hold, so that stored ones of older versions are made anew."""
+
+_HIDDEN = {"display": "none"}
+_CHOICES = (
+    ("name", "Name"),
+    ("family", "Family"),
+    ("stream", "Stream"),
+    ("range", "Range"),
+    ("operator", "Operator"),
+)
+_GRAPH: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
+
+# Copies the selected rows of the grid, or all that are shown.
+_COPY = """async function(clicks, columns, selected, shown) {
+    if (!clicks) return dash_clientside.no_update;
+    return await window.overlane.grid.copy(columns, selected, shown);
+}"""
+
+# Keeps the grouping in the address, and takes it from there.
+_KEEP = """function(by, search) {
+    const query = new URLSearchParams(search || '');
+    if ((query.get('by') || 'name') === by) return dash_clientside.no_update;
+    if (by === 'name') query.delete('by'); else query.set('by', by);
+    return '?' + query.toString().replaceAll('%3A', ':');
+}"""
+_TAKE = """function(search, known) {
+    const by = new URLSearchParams(search || '').get('by') || 'name';
+    return by === known || !KNOWN.includes(by) ? dash_clientside.no_update : by;
+}""".replace("KNOWN", str([name for name, _ in _CHOICES]))
+
+
+def layout() -> Component:
+    """Return the static elements of the page."""
+    return html.Div(
+        [
+            html.Div(
+                [
+                    html.H1("Operations"),
+                    html.P(id=SAID, className="ov-quiet", **extra(aria_live="polite")),
+                ],
+                className="ov-page-head",
+            ),
+            html.Div(
+                [
+                    dmc.SegmentedControl(
+                        id=BY,
+                        data=[{"value": value, "label": label} for value, label in _CHOICES],
+                        value="name",
+                        size="xs",
+                        **extra(aria_label="Group operations by"),
+                    ),
+                    dmc.TextInput(
+                        id=FILTER,
+                        placeholder="filter rows …",
+                        size="xs",
+                        debounce=150,
+                        w=220,
+                        **extra(aria_label="Show only rows that hold this text"),
+                    ),
+                    html.Button("Copy rows as CSV", id=COPY, type="button", className="ov-button"),
+                    html.Span(id=COPIED, className="ov-quiet", **extra(aria_live="polite")),
+                ],
+                className="ov-tools",
+            ),
+            html.Div(
+                grid(GRID, COLUMNS),
+                id=GRID_BOX,
+                className="ov-ops-grid",
+                role="region",
+                **extra(aria_label="Operations by group"),
+            ),
+            html.Section(
+                [
+                    heading(
+                        "Where time goes by nesting",
+                        note="ranges, operators and recorded stacks; click to enter",
+                    ),
+                    html.Div(
+                        [
+                            dmc.SegmentedControl(
+                                id=WEIGHT,
+                                data=[
+                                    {"value": "device", "label": "Launched GPU work"},
+                                    {"value": "host", "label": "Time on the host"},
+                                ],
+                                value="device",
+                                size="xs",
+                                **extra(aria_label="What the widths are"),
+                            ),
+                            html.Span(id=FLAME_SAID, className="ov-quiet"),
+                        ],
+                        className="ov-tools",
+                    ),
+                    html.Div(dcc.Graph(id=FLAME, config=_GRAPH, figure={}), id=FLAME_BOX, style=_HIDDEN),
+                ],
+                className="ov-ops-flame",
+            ),
+        ],
+        className="ov-scroll",
+    )
+
+
+COLUMNS: list[Column] = [
+    column("label", "what", width=280, renderer="link", grows=True),
+    column("engine", "engine", width=108),
+    column("op_count", "count", form="count", width=84),
+    column(
+        "work_ns",
+        "total",
+        form="ns",
+        width=100,
+        note="durations added up; overlapping ones count twice",
+        sort="desc",
+    ),
+    column("work_fraction", "share", form="share", width=80, note="share of the durations of all operations"),
+    column("median_ns", "median", form="ns", width=96),
+    column("most_ns", "longest", form="ns", width=96, note="the row's link leads there"),
+    column("bandwidth", "bandwidth", form="rate", width=104, note="bytes over the durations that moved them"),
+    column("bytes", "bytes", form="bytes", width=98),
+    column("grid_blocks", "blocks", form="extent", width=118, note="blocks of a launch, least and most"),
+    column("block_threads", "threads", form="extent", width=92, note="threads of a block, least and most"),
+    column("registers", "registers", form="extent", width=92, note="registers of a thread, least and most"),
+    column(
+        "shared_bytes",
+        "shared",
+        form="extent",
+        width=112,
+        note="shared memory of a block in bytes, least and most",
+    ),
+    column(
+        "occupancy_fraction",
+        "occupancy",
+        form="share",
+        width=96,
+        note="of the longest, as recorded or reckoned",
+    ),
+    column("shapes", "shapes", width=160, note="shapes of the operator's inputs"),
+]
+
+
+def register(app: dash.Dash, store: TraceStore) -> None:
+    """Attach the page's callbacks to an app."""
+    wire(
+        app,
+        partial(show, store),
+        Output(GRID, "rowData"),
+        Output(GRID, "columnDefs"),
+        Output(GRID_BOX, "style"),
+        Output(SAID, "children"),
+        Input(ids.OPEN, "data"),
+        Input(BY, "value"),
+        Input(ids.LOCATION, "pathname"),
+    )
+    wire(
+        app,
+        partial(show_flame, store),
+        Output(FLAME, "figure"),
+        Output(FLAME, "style"),
+        Output(FLAME_BOX, "style"),
+        Output(FLAME_SAID, "children"),
+        Input(ids.OPEN, "data"),
+        Input(WEIGHT, "value"),
+        Input(ids.THEME, "data"),
+        Input(ids.LOCATION, "pathname"),
+    )
+    wire_script(
+        app,
+        _COPY,
+        Output(COPIED, "children"),
+        Input(COPY, "n_clicks"),
+        State(GRID, "columnDefs"),
+        State(GRID, "selectedRows"),
+        State(GRID, "virtualRowData"),
+        first_call=False,
+    )
+    wire_script(
+        app,
+        "function(text, options) { return {...options, quickFilterText: text || ''}; }",
+        Output(GRID, "dashGridOptions"),
+        Input(FILTER, "value"),
+        State(GRID, "dashGridOptions"),
+        first_call=False,
+    )
+    wire_script(
+        app,
+        _KEEP,
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Input(BY, "value"),
+        State(ids.LOCATION, "search"),
+        first_call=False,
+    )
+    wire_script(app, _TAKE, Output(BY, "value"), Input(ids.LOCATION, "search"), State(BY, "value"))
+
+
+def _is_shown(path: str | None) -> bool:
+    return (path or "").strip("/") == NAME
+
+
+def _opened(store: TraceStore, state: dict[str, Any] | None) -> OpenedTrace | Component:
+    """Return the trace that is shown, or why there is none."""
+    if not state or state["state"] in {"none", "loading"}:
+        return notice("No trace is open yet.", "Choose one on the library page, or wait until it is opened.")
+    try:
+        opened = store.opened(state["trace"])
+    except OverlaneError as error:
+        return notice("The trace cannot be opened.", str(error), kind="failed")
+    if opened is None:
+        return notice("The trace is being opened.", "Its operations are shown as soon as it is read.")
+    return opened
+
+
+def show(store: TraceStore, state: dict[str, Any] | None, by: Grouping, path: str | None) -> Any:
+    """Return rows and columns of the grid, whether it is shown, and the sentence above it."""
+    if not _is_shown(path):
+        return [no_update] * 4
+    opened = _opened(store, state)
+    if state is None or isinstance(opened, Component):
+        return [], COLUMNS, _HIDDEN, opened
+    window = window_of(state)
+    try:
+        found = groups_of(opened, by, window)
+    except OverlaneError as error:
+        return [], COLUMNS, _HIDDEN, notice("No operations.", str(error), kind="failed")
+    rows = [_row(group, state["trace"], opened.trace.span_ns) for group in found["groups"]]
+    if not found["op_count"] and window is None:
+        empty = notice(
+            "No GPU work.", "This trace holds no device operation, only the host's.", kind="warning"
+        )
+        return [], COLUMNS, _HIDDEN, empty
+    if not rows:
+        empty = notice("No operation here.", f"{window_words(window)} Nothing ran on a device in it.")
+        return [], COLUMNS, _HIDDEN, empty
+    words = [
+        window_words(window),
+        f"{format_count(found['op_count'])} operations, {format_ns(found['work_ns'])} of work;",
+        f"{format_count(len(rows))} rows. Overlapping work counts twice.",
+        found["note"],
+    ]
+    return rows, used(COLUMNS, rows), {}, " ".join(word for word in words if word)
+
+
+def groups_of(opened: OpenedTrace, by: Grouping, window: tuple[int, int] | None) -> dict[str, Any]:
+    """Return the groups of a trace as JSON; those of the whole trace are kept with it."""
+    from overlane.analysis.operations import operations  # noqa: PLC0415 - loads compiled code
+
+    def compute() -> dict[str, Any]:
+        return _with_occupancy(opened, operations(opened.trace, by=by, window=window))
+
+    return opened.result(f"operations {by}", VERSION, compute) if window is None else compute()
+
+
+_OCCUPANCY_KEY = "est. achieved occupancy %"
+
+
+def _with_occupancy(opened: OpenedTrace, found: Operations) -> dict[str, Any]:
+    """Return groups as JSON, with the occupancy of the longest operation where its source recorded it."""
+    answer = found.to_json()
+    for group in answer["groups"]:
+        recorded = opened.trace.attributes("ops", group["longest_op"]).get(_OCCUPANCY_KEY)
+        group["occupancy_fraction"] = None
+        if group["kind"] == "kernel" and isinstance(recorded, int | float) and recorded > 0:
+            group["occupancy_fraction"] = recorded / 100  # a 0 is no occupancy of a kernel that ran
+    return answer
+
+
+def _row(group: dict[str, Any], trace_id: str, span_ns: int) -> dict[str, Any]:
+    start, end = group["longest_start_ns"], group["longest_end_ns"]
+    href = timeline_href(
+        trace_id,
+        rank=group["rank"],
+        window=around(start, end, span_ns),
+        selected=("ops", group["longest_op"]),
+    )
+    names = [item["field"] for item in COLUMNS]
+    moved, took = group["bytes"], group["bytes_ns"]
+    is_copy = (group["engine"] or "").startswith("copy") or group["engine"] == "memset"
+    return {
+        **{name: group.get(name) for name in names},
+        "engine": "several"
+        if group["engine"] is None and group["kind"] == "mixed"
+        else engine_label(group["engine"]),
+        "bandwidth": moved / took if moved and took and is_copy else None,
+        "href": href,
+    }
+
+
+def show_flame(
+    store: TraceStore, state: dict[str, Any] | None, weight: Weight, theme: str | None, path: str | None
+) -> Any:
+    """Return the flame view with its height, whether it is shown, and the sentence beside it."""
+    if not _is_shown(path) or theme is None:
+        return no_update, no_update, no_update, no_update
+    opened = _opened(store, state)
+    if isinstance(opened, Component):
+        return {}, {}, _HIDDEN, ""
+    from overlane.analysis.flame import flame  # noqa: PLC0415 - loads compiled code
+    from overlane.figures.flame import flame_icicle  # noqa: PLC0415 - loads Plotly
+
+    found = flame(opened.trace, weight=weight, window=window_of(state))
+    if not found.frames:
+        return {}, {}, _HIDDEN, _why_empty(opened, weight)
+    colours: Theme = "dark" if theme == "dark" else "light"
+    figure = flame_icicle(found, theme=colours)
+    words = [
+        f"{format_count(len(found.frames))} frames",
+        f"{format_count(found.left_out)} lighter ones left out" if found.left_out else "",
+        f"{format_ns(found.unplaced_ns)} of work launched outside of any range" if found.unplaced_ns else "",
+    ]
+    return figure, {"height": figure.layout.height}, {}, "; ".join(word for word in words if word) + "."
+
+
+def _why_empty(opened: OpenedTrace, weight: Weight) -> str:
+    if not opened.trace.table("ranges").num_rows:
+        return (
+            "This trace holds no ranges. Record with NVTX ranges, or with PyTorch's profiler and "
+            "record_function or with_stack."
+        )
+    if weight == "device":
+        return "No operation was launched inside of a range here; look at the time on the host."
+    return "No range of a host thread lies in this window."
