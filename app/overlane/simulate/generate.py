@@ -23,7 +23,6 @@ FEATURES = (
 """What a program may be about."""
 
 _DATA = tuple(p.Buffer(f"data {k}", 4096) for k in range(3))
-_SCRATCH = p.Buffer("scratch", 1 << 20)
 
 
 @dataclass
@@ -38,6 +37,7 @@ class _Draft:
     graphs: list[p.Graph] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
     kernels: int = 0
+    allocated: int = 0
 
     def has(self, feature: str) -> bool:
         return feature in self.features
@@ -70,7 +70,7 @@ def random_program(seed: int, *, features: frozenset[str] | None = None, size: i
     if draft.flags:
         threads.append(_releasing(draft))
     return p.Program(
-        tuple(threads), tuple(draft.streams), tuple(draft.devices), tuple(draft.contexts), (*_DATA, _SCRATCH),
+        tuple(threads), tuple(draft.streams), tuple(draft.devices), tuple(draft.contexts), _buffers(draft),
         tuple(draft.graphs), _costs(draft),
     )  # fmt: skip
 
@@ -184,7 +184,7 @@ def _graph(draft: _Draft, name: str) -> p.Graph:
             work = p.Memset("", _duration(draft), accesses=_accesses(draft))
         elif draft.has("copies") and random.random() < 0.3:
             work = p.Copy("", random.choice(("h2d", "d2h", "d2d")), _duration(draft))
-        before = random.sample(range(k), random.randrange(0, min(k, 2) + 1)) if k else []
+        before = random.sample(range(k), random.randrange(k == 1, min(k, 2) + 1)) if k else []
         nodes.append(p.Node(work, tuple(sorted(before))))
     return p.Graph(name, tuple(nodes))
 
@@ -264,14 +264,20 @@ def _value_wait(draft: _Draft) -> p.Statement:
 
 def _memory(draft: _Draft) -> p.Statement:
     random = draft.random
+    name = f"scratch {draft.allocated}"
+    if not draft.allocated or random.random() < 0.5:
+        # Addresses are not used again: a pool that hands one out on another stream would order the two.
+        draft.allocated += 1
+        name = f"scratch {draft.allocated}"
+        return random.choice((p.Allocate(name, _duration(draft)), p.AllocateAsync(name, _stream(draft))))
     return random.choice(
-        (
-            p.Allocate("scratch", _duration(draft)),
-            p.Free("scratch", random.choice(draft.devices).device_id),
-            p.AllocateAsync("scratch", _stream(draft)),
-            p.FreeAsync("scratch", _stream(draft)),
-        )
+        (p.Free(name, random.choice(draft.devices).device_id), p.FreeAsync(name, _stream(draft)))
     )
+
+
+def _buffers(draft: _Draft) -> tuple[p.Buffer, ...]:
+    scratch = (p.Buffer(f"scratch {1 + k}", 1 << 20) for k in range(draft.allocated))
+    return (*_DATA, *scratch)
 
 
 def _implicit(draft: _Draft) -> p.Statement:

@@ -7,6 +7,7 @@ calls is the order of issue. A thread that is held lets the others go on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from overlane.simulate import program as p
 from overlane.simulate.calls import HOLDING, LARGE_COPY_BYTES, idle_cause
@@ -205,6 +206,8 @@ class Host:
             before = stream.last.operation if stream.last is not None else None
             if before is not None and before.trigger is not None and before.graph is None:
                 behind = before
+            else:  # only a kernel can let another start early; behind anything else it is an ordinary launch
+                statement = replace(statement, launch_type="regular")
         command = self._put(thread, stream, needs, "operation")
         if behind is not None and behind.trigger is not None:
             command.needs = [

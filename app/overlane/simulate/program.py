@@ -135,7 +135,8 @@ class Launch:
         registers: Registers of a thread.
         shared_bytes: Shared memory of a block.
         cluster: Blocks that must be admitted together.
-        launch_type: `regular`, `cooperative` (the whole grid is admitted together) or `programmatic`.
+        launch_type: `regular`, `cooperative` (the whole grid is admitted together) or `programmatic` (behind
+            anything but a kernel of its stream an ordinary launch).
         trigger_ns: When, after its start, it lets a programmatic launch behind it start; None for at its end.
         loads_code: It is the first launch of a function, whose code is loaded lazily.
         name: Name of the kernel.

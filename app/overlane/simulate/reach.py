@@ -13,7 +13,7 @@ import numpy as np
 
 from overlane.simulate.commands import Command, Operation
 from overlane.simulate.host import Point
-from overlane.simulate.program import Access, Launch
+from overlane.simulate.program import Access
 from overlane.simulate.truth import Hazard
 
 __all__ = ["Reach"]
@@ -64,14 +64,12 @@ class Reach:
         for command in self._commands:
             begin, end = 2 * command.number, 2 * command.number + 1
             edges.append((begin, end))
-            if certain and _is_programmatic(command):
-                edges += _programmatic_edges(command)
-                continue
-            edges += [
-                (2 * _number(need) + 1, begin)
-                for need, rule in command.needs
-                if rule != "module" or not certain
-            ]
+            for need, rule in command.needs:
+                if rule == "programmatic" and need.operation is not None:
+                    before = 2 * need.operation.command.number
+                    edges += [(before, begin), (before + 1, end if certain else begin)]
+                elif rule != "module" or not certain:
+                    edges.append((2 * need.number + 1, begin))
         return edges + self._host_edges(certain=certain)
 
     def _host_edges(self, *, certain: bool) -> list[tuple[int, int]]:
@@ -116,35 +114,6 @@ class Reach:
         return tuple(
             sorted(found, key=lambda h: (h.first_op, h.second_op, h.kind, h.address, h.bytes))
         )  # fmt: skip
-
-
-def _number(need: Command) -> int:
-    """Return the number of a command; a trigger stands for its kernel."""
-    return need.operation.command.number if need.operation is not None else need.number
-
-
-def _is_programmatic(command: Command) -> bool:
-    work = command.operation.work if command.operation is not None else None
-    return isinstance(work, Launch) and work.launch_type == "programmatic"
-
-
-def _programmatic_edges(command: Command) -> list[tuple[int, int]]:
-    """Return what is certain for a programmatic launch: it begins after the beginning of what stands before it.
-
-    Whether a mark between them makes it an ordinary launch is documented nowhere, so marks of its stream are
-    looked through.
-    """
-    begin, edges = 2 * command.number, []
-    stack = list(command.needs)
-    while stack:
-        need, rule = stack.pop()
-        if rule not in {"stream", "programmatic"}:
-            edges += [(2 * need.number + 1, begin)] if rule != "module" else []
-        elif need.operation is None:
-            stack += need.needs
-        else:
-            edges += [(2 * _number(need), begin), (2 * _number(need) + 1, begin + 1)]
-    return edges
 
 
 def _kind(first: Access, second: Access) -> str:
