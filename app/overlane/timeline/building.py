@@ -34,9 +34,18 @@ STATE = _WORK + CATEGORY_LIMIT
 
 @njit(cache=True, nogil=True)
 def assign_sublanes(
-    lane: Array, start: Array, end: Array, order: Array, sub: Array, counts: Array, ends: Array, used: Array
+    lane: Array,
+    start: Array,
+    end: Array,
+    order: Array,
+    sub: Array,
+    counts: Array,
+    ends: Array,
+    used: Array,
+    lane_from: int,
+    lane_to: int,
 ) -> int:
-    """Give every slice the first sublane of its lane that is free at its start.
+    """Give every slice of a range of lanes the first sublane of its lane that is free at its start.
 
     Args:
         lane: int32 (n,), lane or -1 for a row that is not drawn.
@@ -48,6 +57,8 @@ def assign_sublanes(
         counts: int64 (lanes, limit + 1), filled with slices per sublane.
         ends: int64 (lanes, limit), zeros: where the last slice of each sublane ends.
         used: int64 (lanes,), zeros: sublanes in use.
+        lane_from: First lane, at least 0.
+        lane_to: One past the last lane.
 
     Returns:
         How many slices have a long duration.
@@ -58,7 +69,7 @@ def assign_sublanes(
     for at in range(start.shape[0]):
         i = order[at] if is_ordered else at
         k = lane[i]
-        if k < 0:
+        if k < lane_from or k >= lane_to:
             continue
         if end[i] - start[i] >= LONG_NS:
             longs += 1
@@ -87,10 +98,11 @@ def scatter(
     cursor: Array,
     slices: Slices,
     present: Array,
-    long_from: int,
     merged: int,
+    lane_from: int,
+    lane_to: int,
 ) -> int:
-    """Write one layer's slices to their places.
+    """Write one layer's slices of a range of lanes to their places.
 
     Rows on sublane `merged` are skipped: they are drawn as union runs. `slices.place` gets the categories
     themselves, which `build_nodes` turns into places.
@@ -105,20 +117,22 @@ def scatter(
         order: As in `assign_sublanes`.
         wire_first: int64 (lanes,), first wire lane of each lane.
         cursor: int64 (w,), next free place of each wire lane; moved on.
-        slices: Written.
+        slices: Written; its side table from the beginning.
         present: uint8 (w, CATEGORY_LIMIT), marked for each category of each wire lane.
-        long_from: Next free place of the side table of long durations.
         merged: Sublane to skip.
+        lane_from: First lane, at least 0.
+        lane_to: One past the last lane.
 
     Returns:
-        The next free place of the side table.
+        How many slices were written to the side table.
     """
+    longs = 0
     is_ordered = order.shape[0] > 0
     has_rows = row.shape[0] > 0
     one_category = category.shape[0] == 1
     for at in range(start.shape[0]):
         i = order[at] if is_ordered else at
-        if lane[i] < 0 or sub[i] == merged:
+        if lane[i] < lane_from or lane[i] >= lane_to or sub[i] == merged:
             continue
         wire = wire_first[lane[i]] + sub[i]
         place = cursor[wire]
@@ -127,16 +141,16 @@ def scatter(
         slices.start[place] = start[i]
         if duration >= LONG_NS:
             slices.duration[place] = LONG
-            slices.long_at[long_from] = place
-            slices.long_duration[long_from] = duration
-            long_from += 1
+            slices.long_at[longs] = place
+            slices.long_duration[longs] = duration
+            longs += 1
         else:
             slices.duration[place] = duration
         slices.row[place] = row[i] if has_rows else i
         kind = category[0] if one_category else category[i]
         slices.place[place] = kind
         present[wire, kind] = 1
-    return long_from
+    return longs
 
 
 @njit(cache=True, nogil=True)

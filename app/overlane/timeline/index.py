@@ -5,11 +5,12 @@ One folder holds one `.npy` file per array of `slices.Slices`, mapped into memor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,10 @@ from overlane.timeline.slices import LONG_NS, Slices
 __all__ = ["MAX_WIRE_LANES", "Extras", "Layer", "Placement", "build_index", "open_index", "union_layer"]
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
+
+_SAMPLE = 1 << 16
+"""Rows that are looked at to share work between two threads."""
 
 MAX_WIRE_LANES = 65_535
 """The wire format holds lane numbers in 16 bits."""
@@ -138,10 +143,9 @@ def _place(layers: Sequence[Layer], lanes: int) -> tuple[list[_Placed], Array, i
     for layer in layers:
         order = _tie_order(layer.start, layer.end)
         sub = np.zeros(len(layer.start), np.uint16)
-        longs = building.assign_sublanes(
-            read_only(layer.lane), layer.start, layer.end, order, sub, counts, ends, used
-        )
-        placed.append(_Placed(layer, order, sub, longs))
+        arguments = (read_only(layer.lane), layer.start, layer.end, order, sub, counts, ends, used)
+        longs = _in_two(partial(building.assign_sublanes, *arguments), _estimated_offsets(layer.lane, lanes))
+        placed.append(_Placed(layer, order, sub, sum(longs)))
     return placed, counts, limit
 
 
@@ -260,10 +264,21 @@ class _Writer:
     def add(self, layer: Layer, sub: Array, order: Array, first: Array, merged: int) -> None:
         """Write one layer; rows on sublane `merged` are left out."""
         before = self.cursor.copy()
-        self.longs = building.scatter(
-            read_only(layer.lane), sub, layer.start, layer.end, layer.category, layer.row, order, first,
-            self.cursor, self.slices, self.present, self.longs, merged,
-        )  # fmt: skip
+
+        def scatter(lane_from: int, lane_to: int) -> tuple[Array, Array]:
+            at, duration = (np.empty_like(self.slices.long_at) for _ in range(2))
+            longs = building.scatter(
+                read_only(layer.lane), sub, layer.start, layer.end, layer.category, layer.row, order, first,
+                self.cursor, self.slices._replace(long_at=at, long_duration=duration), self.present, merged,
+                lane_from, lane_to,
+            )  # fmt: skip
+            return at[:longs], duration[:longs]
+
+        for at, duration in _in_two(scatter, _estimated_offsets(layer.lane, len(first))):
+            until = self.longs + len(at)
+            self.slices.long_at[self.longs : until] = at
+            self.slices.long_duration[self.longs : until] = duration
+            self.longs = until
         for values, target in ((layer.weight, self.weight_of), (layer.height, self.height_of)):
             if values is None:
                 continue
@@ -326,17 +341,22 @@ class _Writer:
         return Extras(result["weight_at"], result["weight"], result["height_at"], result["height"])
 
 
-def _in_two(work: Any, offsets: Array) -> None:
+def _estimated_offsets(lane: Array, lanes: int) -> Array:
+    """Return how many rows stand on lanes before each lane, int64 (lanes + 1,), told by a sample."""
+    step = len(lane) // _SAMPLE + 1
+    sample = lane[::step]
+    return np.concatenate([[0], np.cumsum(np.bincount(sample[sample >= 0], minlength=lanes) * step)])
+
+
+def _in_two(work: Callable[[int, int], T], offsets: Array) -> list[T]:
     """Run `work(lane_from, lane_to)` over all lanes in two threads with about half of the slices each."""
     lanes = len(offsets) - 1
     middle = int(np.searchsorted(offsets, offsets[-1] // 2))
     if offsets[-1] < 1_000_000 or not 0 < middle < lanes:
-        work(0, lanes)
-        return
+        return [work(0, lanes)]
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(work, 0, middle)
-        work(middle, lanes)
-        other.result()
+        return [work(middle, lanes), other.result()]
 
 
 def open_index(folder: Path) -> tuple[Slices, Extras]:

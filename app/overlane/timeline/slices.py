@@ -18,8 +18,8 @@ __all__ = ["HEAD", "LEAF_BITS", "LONG", "LONG_NS", "Slices", "long_duration"]
 
 Array = npt.NDArray[Any]
 
-LEAF_BITS = 5
-"""A leaf of the tree holds 32 slices: fewer cost memory, more cost time where a pixel holds a few slices."""
+LEAF_BITS = 4
+"""A leaf of the tree holds 16 slices: fewer cost memory, more cost time where a pixel holds a few slices."""
 
 HEAD = 4
 """Words of a node before its busy times."""
