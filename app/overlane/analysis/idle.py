@@ -316,7 +316,7 @@ def _cut_host(  # noqa: PLR0917
     states: tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids],
     late: int,
 ) -> tuple[Ids, int]:
-    """Name a stretch after what a thread did; the call that issues the next operation is a part of its own."""
+    """Name a stretch after what a thread did; the issuing call is a part of its own."""
     at, until, thread, call_start = where
     begins, start, end, cause, table, row, bits = states
     low, high = begins[thread], begins[thread + 1]
