@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from overlane_collect.errors import TraceFileError
@@ -73,11 +74,10 @@ def encode_table(name: str, table: pa.Table) -> pa.Buffer:
     columns: list[pa.ChunkedArray | pa.Array] = []
     repeating: list[str] = []
     delta: dict[str, str] = {}
-    for spec in TABLES[name].columns:
-        column = table[spec.name]
-        if column.null_count == table.num_rows:
-            continue
-        values = _stored_column(spec, column)
+    specs = [spec for spec in TABLES[name].columns if table[spec.name].null_count < table.num_rows]
+    with ThreadPoolExecutor(2) as pool:  # a kernel's grid and block take a third of all time
+        stored = list(pool.map(_stored_column, specs, [table[spec.name] for spec in specs]))
+    for spec, values in zip(specs, stored, strict=True):
         fields.append(pa.field(spec.name, values.type, nullable=spec.null is not None))
         columns.append(values)
         leaf = f"{spec.name}.list.element" if pa.types.is_list(values.type) else spec.name
@@ -147,22 +147,30 @@ def _stored_column(spec: ColumnSpec, column: pa.ChunkedArray) -> Any:
     if spec.dtype != "list<int32>":
         return column
     lengths = pc.min_max(pc.list_value_length(column)).as_py()
-    if (lengths["min"], lengths["max"]) != (3, 3) or pc.list_flatten(column).null_count:
+    if (lengths["min"], lengths["max"]) != (3, 3):
         return column
-    text = _as_text(_one_array(column))
+    triples = _one_array(column)
+    items = triples.flatten()  # of the known rows only
+    text = None if items.null_count else _as_text(triples, _numbers(items).reshape(-1, 3))
     return column if text is None else text
 
 
-def _as_text(triples: pa.ListArray) -> Any:
-    """Return a list column of three items per row as text like `128 1 1`, or None where it does not fit."""
+def _as_text(triples: pa.ListArray, values: np.ndarray[Any, np.dtype[np.int32]]) -> Any:
+    """Return a list column of three items per row as text like `128 1 1`, or None where it does not fit.
+
+    Args:
+        triples: The column.
+        values: Items of its known rows, shape (known rows, 3).
+    """
     import numpy as np  # noqa: PLC0415
     import pyarrow as pa  # noqa: PLC0415
 
-    values = _numbers(triples.flatten()).reshape(-1, 3)  # of the known rows only
     if values.min() < 0 or values[:, 1:].max() > _AXIS:
         return None
-    x, y, z = (values[:, axis].astype(np.int64) for axis in range(3))
-    keys = x << 2 * _AXIS_BITS | y << _AXIS_BITS | z
+    keys = values[:, 0].astype(np.int64)
+    for axis in (1, 2):
+        keys <<= _AXIS_BITS
+        keys |= values[:, axis]
     encoded = pa.Array.from_buffers(pa.int64(), len(keys), [None, pa.py_buffer(keys)]).dictionary_encode()
     if len(encoded.dictionary) > _MAX_TRIPLES:
         return None
