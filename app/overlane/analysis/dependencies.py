@@ -16,6 +16,7 @@ from overlane.analysis import replay as replayed
 from overlane.analysis.actions import Holds, Records, Waits, find_holds, find_records, find_waits
 from overlane.analysis.calls import Calls, host_calls
 from overlane.analysis.graphs import Launches, graph_launches
+from overlane.analysis.inferred import Candidates, hold_candidates, loading_edges, proven_holds
 from overlane.analysis.issuing import Issue, issue_operations
 from overlane.analysis.keys import NULL, Bytes, Codes, Ids, group_rows, known, words
 from overlane.analysis.streams import StreamRow, Streams, number_streams
@@ -41,6 +42,7 @@ DEPENDENCY_KINDS = (
     "allocation",
     "host_function",
     "value_wait",
+    "module",
 )
 """Kinds of edges; a kind's place is its code."""
 
@@ -116,7 +118,8 @@ class Dependencies:
         calls: The host calls.
         records: Event records and stream-ordered frees.
         waits: What streams were told to wait for.
-        holds: Host functions and value waits.
+        holds: Host functions and value waits whose stream is known.
+        candidates: Calls of host functions and value waits that may stand before operations.
     """
 
     op: Codes
@@ -136,6 +139,7 @@ class Dependencies:
     records: Records
     waits: Waits
     holds: Holds
+    candidates: Candidates
 
     @cached_property
     def _begins(self) -> Ids:
@@ -192,12 +196,24 @@ def dependencies(trace: Trace) -> Dependencies:
     waits = find_waits(trace, calls, streams, records)
     holds = _released(find_holds(trace, calls, streams), records, issue, streams)
     edges = _replayed(trace, streams, issue, launches, (records, waits, holds))
-    edges = np.concatenate([edges, *_graph_edges(launches), _host_edges(trace, calls, issue, streams)])
-    edges = edges[np.argsort(edges[:, 0], kind="stable")]
+    edges = np.concatenate(
+        [
+            edges,
+            *_graph_edges(launches),
+            _host_edges(trace, calls, issue, streams),
+            loading_edges(trace, calls, issue, streams),
+        ]
+    )
+    end = _ends(edges[:, 1], issue, holds)
+    candidates = hold_candidates(calls, issue, holds, _before(edges, len(issue.start_ns)))
+    ordered = np.full(len(issue.start_ns), -1)
+    np.maximum.at(ordered, edges[:, 0], end)
+    proven, let_go = proven_holds(candidates, calls, records, issue, (streams.of_op, ordered))
+    edges, end = np.concatenate([edges, proven]), np.concatenate([end, let_go])
+    candidates.call[proven[:, 0]] = -1
+    order = np.argsort(edges[:, 0], kind="stable")
+    edges, end = edges[order], end[order]
     source = edges[:, 1]
-    end = np.where(source >= 0, issue.end_ns[np.maximum(source, 0)] if len(issue.end_ns) else 0, -1)
-    if len(holds.end_ns):
-        end = np.where(source < -1, holds.end_ns[np.maximum(-2 - source, 0)], end)
     issued = _issued(issue, launches)
     kind, certainty = _programmatic(trace, edges, issue)
     return Dependencies(
@@ -218,7 +234,24 @@ def dependencies(trace: Trace) -> Dependencies:
         records,
         waits,
         holds,
+        candidates,
     )
+
+
+def _ends(source: Ids, issue: Issue, holds: Holds) -> Ids:
+    """Return when each source ended, -1 where not known; those below -1 are holds."""
+    end = np.where(source >= 0, issue.end_ns[np.maximum(source, 0)] if len(issue.end_ns) else 0, -1)
+    if len(holds.end_ns):
+        end = np.where(source < -1, holds.end_ns[np.maximum(-2 - source, 0)], end)
+    return end
+
+
+def _before(edges: Ids, count: int) -> Ids:
+    """Return the previous operation of every operation's stream, -1 for none."""
+    before = np.full(count, -1)
+    rows = edges[edges[:, 2] == _KIND["stream"]]
+    before[rows[:, 0]] = rows[:, 1]
+    return before
 
 
 def _replayed(

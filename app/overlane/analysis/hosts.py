@@ -228,7 +228,8 @@ def _sweep(  # noqa: PLR0917
         ):
             row[2] = at[k + 1]
             continue
-        found[used] = np.array([thread[interval], at[k], at[k + 1], owner[first], bits])
+        found[used, 0], found[used, 1], found[used, 2] = thread[interval], at[k], at[k + 1]
+        found[used, 3], found[used, 4] = owner[first], bits
         used += 1
     return found[:used]
 

@@ -243,7 +243,7 @@ def _between(  # noqa: PLR0917
         since, until = max(reached, low), min(start[k], high)
         if since < until:
             following = k if start[k] <= high else -1
-            gaps[used] = np.array([owner[k], since, until, following])
+            gaps[used, 0], gaps[used, 1], gaps[used, 2], gaps[used, 3] = owner[k], since, until, following
             used += 1
         reached = max(reached, end[k])
         is_last = k + 1 == len(owner) or owner[k + 1] != owner[k]
@@ -263,7 +263,10 @@ def _write(  # noqa: PLR0917
         bigger = np.empty((2 * used, 8), np.int64)
         bigger[:used] = parts
         parts = bigger
-    parts[used] = np.array([gap, begin, finish, what[0], what[1], what[2], what[3], meets_host])
+    # Written one by one: a small array would be allocated for every part.
+    parts[used, 0], parts[used, 1], parts[used, 2] = gap, begin, finish
+    parts[used, 3], parts[used, 4] = what[0], what[1]
+    parts[used, 5], parts[used, 6], parts[used, 7] = what[2], what[3], meets_host
     return parts, used + 1
 
 

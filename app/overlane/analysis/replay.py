@@ -214,7 +214,9 @@ def _emit(  # noqa: PLR0917
     last = front.last[stream]
     if last >= 0:
         edges = _room(edges, used)
-        edges[used] = np.array([op, last, STREAM, max(certainty, unsure[last]), OPS, last])
+        edges[used, 0], edges[used, 1], edges[used, 2] = op, last, STREAM
+        edges[used, 3] = max(certainty, unsure[last])
+        edges[used, 4], edges[used, 5] = OPS, last
         used += 1
     for k in range(state[0], state[0] + state[1]):
         edges = _room(edges, used)

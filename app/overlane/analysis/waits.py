@@ -37,6 +37,7 @@ _MOST_LATENCY_NS = 20_000
 _FEWEST = 8
 """So many starts tell how long one takes."""
 _NO_RANK = 99
+_API_CALLS = PROOF_TABLES.index("api_calls")
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 BitSets = np.ndarray[Any, np.dtype[np.uint32]]
@@ -163,7 +164,10 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     low = np.where(is_known, np.minimum(np.maximum(ordered, issued), start), start)
     claims = resource_claims(trace, deps, number_streams(trace), (low, start))
     staging = _staging(deps, low)
-    floor = launch_latency_ns(trace, deps, low, np.concatenate([claims[:, 0], staging[:, 0]]))
+    may_be_held = np.flatnonzero(deps.candidates.call >= 0)
+    floor = launch_latency_ns(trace, deps, low, np.concatenate([claims[:, 0], staging[:, 0], may_be_held]))
+    hold = _holds(deps, claims, (low, start, floor))
+    low = np.where(hold >= 0, start - floor, low)
     covering = covering_claims(trace, deps, (low, start), floor)
     claims = np.concatenate([claims, staging, covering])
     claims = claims[np.argsort(claims[:, 0], kind="stable")]
@@ -172,6 +176,7 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     parts = _cut(
         (np.where(is_known, issued, start), low, start, floor),
         (deps.begins, causes[deps.kind], deps.end_ns, deps.proof_table, deps.proof_row),
+        (hold, causes[np.maximum(deps.candidates.kind, 0)]),
         (begins, claims),
         (code_of("launch_latency"), code_of("unknown"), RANKS["launch_latency"]),
     )
@@ -199,6 +204,21 @@ def _ordered_until(deps: Dependencies) -> Ids:
     orders = deps.kind != DEPENDENCY_KINDS.index("host")
     np.maximum.at(until, deps.op[orders], deps.end_ns[orders])
     return until
+
+
+def _holds(deps: Dependencies, claims: Ids, times: tuple[Ids, Ids, Ids]) -> Ids:
+    """Return the call of the host function or value wait that held each operation, -1 for none.
+
+    A call that names no stream stands before an operation if nothing that is recorded explains the wait to
+    its
+    end: neither an order, nor what was taken of the device.
+    """
+    low, start, floor = times
+    hold = np.where(low < start - floor, deps.candidates.call, -1)
+    explained = claims[claims[:, 2] >= (start - floor)[claims[:, 0]], 0]
+    hold[explained] = -1
+    hold[deps.issue.is_blocking_copy] = -1
+    return hold
 
 
 def _staging(deps: Dependencies, low: Ids) -> Ids:
@@ -289,7 +309,9 @@ def _write(  # noqa: PLR0917
         bigger = np.empty((2 * len(parts), 7), np.int64)
         bigger[:used] = parts
         parts = bigger
-    parts[used] = np.array([op, begin, finish, cause, table, row, bits])
+    # Written one by one: a small array would be allocated for every part.
+    parts[used, 0], parts[used, 1], parts[used, 2] = op, begin, finish
+    parts[used, 3], parts[used, 4], parts[used, 5], parts[used, 6] = cause, table, row, bits
     return parts, used + 1
 
 
@@ -297,6 +319,7 @@ def _write(  # noqa: PLR0917
 def _cut(
     times: tuple[Ids, Ids, Ids, Ids],
     edges: tuple[Ids, Ids, Ids, Any, Ids],
+    holds: tuple[Ids, Ids],
     held: tuple[Ids, Ids],
     codes: tuple[int, int, int],
 ) -> Ids:
@@ -308,7 +331,8 @@ def _cut(
         if issued[op] >= start[op]:
             continue
         first = used
-        unknown, parts, used = _cut_ordering(parts, used, op, issued[op], low[op], edges)
+        hold = (holds[0][op], holds[1][op])
+        unknown, parts, used = _cut_ordering(parts, used, op, (issued[op], low[op]), edges, hold)
         parts, used = _cut_device(
             parts, used, first, op, (low[op], start[op], floor[op]), held, codes, unknown
         )
@@ -317,13 +341,19 @@ def _cut(
 
 @njit(cache=True, nogil=True)
 def _cut_ordering(  # noqa: PLR0917
-    parts: Ids, used: int, op: int, issued: int, low: int, edges: tuple[Ids, Ids, Ids, Any, Ids]
+    parts: Ids,
+    used: int,
+    op: int,
+    times: tuple[int, int],
+    edges: tuple[Ids, Ids, Ids, Any, Ids],
+    hold: tuple[int, int],
 ) -> tuple[int, Ids, int]:
     """Name the time before `low` after the dependency that ends last; cut where the set of open ones changes.
 
-    Returns the causes whose ends are not known, as a bit set.
+    A hold, told by its call, ended last of all. Returns the causes whose ends are not known, as a bit set.
     """
     begins, causes, ends, tables, rows = edges
+    at, low = times
     first, latest, unknown = used, -1, 0
     for k in range(begins[op], begins[op + 1]):
         if causes[k] < 0:
@@ -332,16 +362,16 @@ def _cut_ordering(  # noqa: PLR0917
             unknown |= 1 << causes[k]
         elif latest < 0 or ends[k] > ends[latest] or (ends[k] == ends[latest] and causes[k] < causes[latest]):
             latest = k
-    at = issued
-    while at < low and latest >= 0:
-        bits, until = unknown & ~(1 << causes[latest]), low
+    cause, table, row = hold[1], _API_CALLS, hold[0]
+    if row < 0 and latest >= 0:
+        cause, table, row = causes[latest], int(tables[latest]), rows[latest]
+    while at < low and row >= 0:
+        bits, until = unknown & ~(1 << cause), low
         for k in range(begins[op], begins[op + 1]):
-            if causes[k] >= 0 and causes[k] != causes[latest] and ends[k] > at:
+            if causes[k] >= 0 and causes[k] != cause and ends[k] > at:
                 bits |= 1 << causes[k]
                 until = min(until, ends[k])
-        parts, used = _write(
-            parts, used, first, op, at, until, causes[latest], tables[latest], rows[latest], bits
-        )
+        parts, used = _write(parts, used, first, op, at, until, cause, table, row, bits)
         at = until
     return unknown, parts, used
 
