@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from overlane.folders import place_compiled_code
 
 if TYPE_CHECKING:
+    from overlane.analysis.compare import compare
     from overlane.errors import OverlaneError
     from overlane.readers import open_trace
     from overlane.trace import Trace
 
-__all__ = ["OverlaneError", "Trace", "__version__", "open_trace"]
+__all__ = ["OverlaneError", "Trace", "__version__", "compare", "open_trace"]
 
 try:
     __version__ = version("overlane")
@@ -26,7 +27,12 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 place_compiled_code()
 
-_HOMES = {"OverlaneError": "overlane.errors", "Trace": "overlane.trace", "open_trace": "overlane.readers"}
+_HOMES = {
+    "OverlaneError": "overlane.errors",
+    "Trace": "overlane.trace",
+    "compare": "overlane.analysis.compare",
+    "open_trace": "overlane.readers",
+}
 
 
 def __getattr__(name: str) -> Any:

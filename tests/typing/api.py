@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_type
 
 import overlane
+from overlane.analysis.changes import Comparison
 from overlane.analysis.engines import DeviceReport, EngineReport, engine_report
 from overlane_collect.model import Header
 from overlane_collect.schema import TABLES, TableSpec
@@ -34,6 +35,10 @@ def use(path: Path) -> None:
     assert_type(report, EngineReport)
     assert_type(report.devices, tuple[DeviceReport, ...])
     assert_type(report.devices[0].busy_ns, int)
+    compared = overlane.compare([trace, path], "before.overlane", level=0.9, accept=["drivers"])
+    assert_type(compared, Comparison)
+    assert_type(compared.operations[0].verdict.reason, str)
+    assert_type(compared.metrics[0].baseline, float)
     assert_type(TABLES["ops"], TableSpec)
     header, tables = read_members(path)
     write_trace(path, header, tables)

@@ -22,7 +22,16 @@ from overlane.intervals import close_unfinished
 from overlane.tables import numbers
 from overlane.trace import Trace
 
-__all__ = ["GROUPINGS", "Grouping", "OperationGroup", "Operations", "family_of", "operations", "stream_label"]
+__all__ = [
+    "GROUPINGS",
+    "Grouping",
+    "OperationGroup",
+    "Operations",
+    "family_of",
+    "operations",
+    "stream_label",
+    "triple_products",
+]
 
 Grouping: TypeAlias = Literal["name", "family", "stream", "range", "operator"]
 GROUPINGS: tuple[Grouping, ...] = ("name", "family", "stream", "range", "operator")
@@ -197,11 +206,11 @@ class _Columns:
         self.bytes = known(ops["bytes"])
         self.registers = known(ops["registers"])
         self.shared_bytes = known(ops["shared_bytes"])
-        self.grid_blocks = _products(ops["grid"])
-        self.block_threads = _products(ops["block"])
+        self.grid_blocks = triple_products(ops["grid"])
+        self.block_threads = triple_products(ops["block"])
 
 
-def _products(column: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
+def triple_products(column: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the product of each triple, `NULL` where it is null or no triple."""
     parts = []
     for chunk in column.chunks:

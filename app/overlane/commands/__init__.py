@@ -16,7 +16,19 @@ from overlane.errors import OverlaneError
 
 __all__ = ["MODULES", "Command", "CommandRegistry"]
 
-MODULES = ("demo", "serve", "record", "run", "workloads", "recover", "info", "report", "convert")
+MODULES = (
+    "demo",
+    "serve",
+    "record",
+    "run",
+    "workloads",
+    "recover",
+    "info",
+    "report",
+    "compare",
+    "check",
+    "convert",
+)
 """Modules of this package that hold a `COMMAND`, in the order that the help shows."""
 
 

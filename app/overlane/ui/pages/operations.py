@@ -78,28 +78,7 @@ def layout() -> Component:
                 ],
                 className="ov-page-head",
             ),
-            html.Div(
-                [
-                    dmc.SegmentedControl(
-                        id=BY,
-                        data=[{"value": value, "label": label} for value, label in _CHOICES],
-                        value="name",
-                        size="xs",
-                        **extra(aria_label="Group operations by"),
-                    ),
-                    dmc.TextInput(
-                        id=FILTER,
-                        placeholder="filter rows …",
-                        size="xs",
-                        debounce=150,
-                        w=220,
-                        **extra(aria_label="Show only rows that hold this text"),
-                    ),
-                    html.Button("Copy rows as CSV", id=COPY, type="button", className="ov-button"),
-                    html.Span(id=COPIED, className="ov-quiet", **extra(aria_live="polite")),
-                ],
-                className="ov-tools",
-            ),
+            _tools(),
             html.Div(
                 grid(GRID, COLUMNS),
                 id=GRID_BOX,
@@ -107,34 +86,63 @@ def layout() -> Component:
                 role="region",
                 **extra(aria_label="Operations by group"),
             ),
-            html.Section(
-                [
-                    heading(
-                        "Where time goes by nesting",
-                        note="ranges, operators and recorded stacks; click to enter",
-                    ),
-                    html.Div(
-                        [
-                            dmc.SegmentedControl(
-                                id=WEIGHT,
-                                data=[
-                                    {"value": "device", "label": "Launched GPU work"},
-                                    {"value": "host", "label": "Time on the host"},
-                                ],
-                                value="device",
-                                size="xs",
-                                **extra(aria_label="What the widths are"),
-                            ),
-                            html.Span(id=FLAME_SAID, className="ov-quiet"),
-                        ],
-                        className="ov-tools",
-                    ),
-                    html.Div(dcc.Graph(id=FLAME, config=_GRAPH, figure={}), id=FLAME_BOX, style=_HIDDEN),
-                ],
-                className="ov-ops-flame",
-            ),
+            _flame_section(),
         ],
         className="ov-scroll",
+    )
+
+
+def _tools() -> Component:
+    return html.Div(
+        [
+            dmc.SegmentedControl(
+                id=BY,
+                data=[{"value": value, "label": label} for value, label in _CHOICES],
+                value="name",
+                size="xs",
+                **extra(aria_label="Group operations by"),
+            ),
+            dmc.TextInput(
+                id=FILTER,
+                placeholder="filter rows …",
+                size="xs",
+                debounce=150,
+                w=220,
+                **extra(aria_label="Show only rows that hold this text"),
+            ),
+            html.Button("Copy rows as CSV", id=COPY, type="button", className="ov-button"),
+            html.Span(id=COPIED, className="ov-quiet", **extra(aria_live="polite")),
+        ],
+        className="ov-tools",
+    )
+
+
+def _flame_section() -> Component:
+    weights = [
+        {"value": "device", "label": "Launched GPU work"},
+        {"value": "host", "label": "Time on the host"},
+    ]
+    return html.Section(
+        [
+            heading(
+                "Where time goes by nesting", note="ranges, operators and recorded stacks; click to enter"
+            ),
+            html.Div(
+                [
+                    dmc.SegmentedControl(
+                        id=WEIGHT,
+                        data=weights,
+                        value="device",
+                        size="xs",
+                        **extra(aria_label="What the widths are"),
+                    ),
+                    html.Span(id=FLAME_SAID, className="ov-quiet"),
+                ],
+                className="ov-tools",
+            ),
+            html.Div(dcc.Graph(id=FLAME, config=_GRAPH, figure={}), id=FLAME_BOX, style=_HIDDEN),
+        ],
+        className="ov-ops-flame",
     )
 
 
@@ -201,6 +209,10 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Input(ids.THEME, "data"),
         Input(ids.LOCATION, "pathname"),
     )
+    _register_tools(app)
+
+
+def _register_tools(app: dash.Dash) -> None:
     wire_script(
         app,
         _COPY,

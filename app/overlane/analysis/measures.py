@@ -1,0 +1,224 @@
+"""The numbers that runs are compared and checked by, for a whole trace and for each of its repeated steps.
+
+A step's numbers are those of its window: what ran there, cut to it. `idle_ns` of a step is its window minus
+the union of all operations of the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from overlane.analysis.keys import NULL, Ids, identities, known, words
+from overlane.intervals import Intervals, close_unfinished, intersect, subtract, union
+from overlane_collect.schema import ENGINES
+
+if TYPE_CHECKING:
+    from overlane.analysis.study import Study
+
+__all__ = ["MEASURES", "Measure", "Measured", "measure"]
+
+Windows: TypeAlias = Sequence[tuple[int, int]]
+_COPIES = tuple(name for name in ENGINES if name.startswith("copy_"))
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One kind of number.
+
+    Attributes:
+        name: Name in JSON and rules; times end in `_ns`, shares in `_fraction`.
+        better: Whether less or more of it is better.
+        sentence: What it is, without unit.
+        of: What it is told apart by: an engine, two engines, a stream's role; empty where a device has one.
+    """
+
+    name: str
+    better: Literal["lower", "higher"]
+    sentence: str
+    of: str = ""
+
+
+_ALL = (
+    Measure(
+        "window_ns", "lower", "Time from the first start to the last end on the device; length of a step."
+    ),
+    Measure("busy_ns", "lower", "Time in which at least one operation ran."),
+    Measure("idle_ns", "lower", "Time in which none ran."),
+    Measure("idle_fraction", "lower", "Share of the window in which none ran."),
+    Measure("engine_busy_ns", "lower", "Time in which the engine was busy.", "engine"),
+    Measure("overlap_ns", "higher", "Time in which both engines were busy.", "two engines"),
+    Measure("exposed_copy_ns", "lower", "Time in which a copy was under way and nothing computed."),
+    Measure("wait_p50_ns", "lower", "Median wait from issue to start.", "stream role"),
+    Measure("wait_p90_ns", "lower", "90th percentile of the waits.", "stream role"),
+    Measure("wait_p99_ns", "lower", "99th percentile of the waits.", "stream role"),
+    Measure("wait_max_ns", "lower", "Longest wait.", "stream role"),
+)
+MEASURES = {measure.name: measure for measure in _ALL}
+_PERCENTILES = {"wait_p50_ns": 0.5, "wait_p90_ns": 0.9, "wait_p99_ns": 0.99, "wait_max_ns": 1.0}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One number of one device.
+
+    Attributes:
+        measure: What kind of number.
+        device: Place of the device among those that have operations, by rank and id.
+        of: Engine, engines or stream role; empty where the measure has none.
+        value: Of the whole trace, in ns or as a share.
+        steps: Of each window, shape (windows,); empty where it cannot be told by window.
+        proof: Start and end in ns of the longest stretch that it is made of; None where there is none.
+    """
+
+    measure: Measure
+    device: int
+    of: str
+    value: float
+    steps: np.ndarray[Any, np.dtype[np.float64]]
+    proof: tuple[int, int] | None
+
+
+class _Union:
+    """Disjoint intervals whose length inside any window is told at once."""
+
+    def __init__(self, intervals: Intervals) -> None:
+        self.start, self.end = union(intervals)
+        self._before = np.concatenate([[0], np.cumsum(self.end - self.start)])
+
+    def until(self, at: Ids) -> Ids:
+        """Return the length before each instant."""
+        place = np.searchsorted(self.start, at, side="right")
+        last = np.maximum(place - 1, 0)
+        if not len(self.start):
+            return np.zeros(len(at), np.int64)
+        over = np.maximum(self.end[last] - np.maximum(at, self.start[last]), 0)
+        found: Ids = self._before[place] - np.where(place > 0, over, 0)
+        return found
+
+    def within(self, low: Ids, high: Ids) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Return the length inside each window."""
+        return (self.until(high) - self.until(low)).astype(np.float64)
+
+    @property
+    def length(self) -> int:
+        """All of it."""
+        return int(self._before[-1])
+
+    @property
+    def longest(self) -> tuple[int, int] | None:
+        """The longest unbroken interval."""
+        if not len(self.start):
+            return None
+        at = int(np.argmax(self.end - self.start))
+        return int(self.start[at]), int(self.end[at])
+
+
+def measure(study: Study, *, roles: tuple[Ids, Sequence[str]], windows: Windows = ()) -> list[Measured]:
+    """Measure every device of a trace.
+
+    Args:
+        study: The trace and its analyses.
+        roles: Number of the stream role of each operation, shape (operations,), and the roles.
+        windows: Repeated steps, in ns.
+    """
+    trace = study.trace
+    ops = trace.table("ops")
+    if not ops.num_rows:
+        return []
+    start = trace.column("ops", "start_ns")
+    end = known(ops["end_ns"])
+    end = close_unfinished(start, end, end == NULL, trace.span_ns)
+    codes, keys = identities(ops, ("rank", "device_id"))
+    engine, engines = words(ops["engine"])
+    order = sorted(range(len(keys)), key=lambda at: tuple((part is None, part or 0) for part in keys[at]))
+    low, high = (np.array([window[side] for window in windows], np.int64) for side in (0, 1))
+    found: list[Measured] = []
+    for place, code in enumerate(order):
+        rows = np.flatnonzero(codes == code)
+        of_engine = {
+            name: _Union((start[part], end[part]))
+            for number, name in enumerate(engines)
+            if len(part := rows[engine[rows] == number])
+        }
+        found += _use(place, _Union((start[rows], end[rows])), of_engine, (low, high))
+        found += _waits(study, place, rows, roles, (low, high))
+    return found
+
+
+def _use(place: int, busy: _Union, of_engine: dict[str, _Union], windows: tuple[Ids, Ids]) -> list[Measured]:
+    """Measure busy, idle, overlap and exposed time of one device."""
+    low, high = windows
+    lengths = (high - low).astype(np.float64)
+    span = (int(busy.start[0]), int(busy.end[-1])) if len(busy.start) else (0, 0)
+    window = span[1] - span[0]
+    busy_steps = busy.within(low, high)
+    gaps = _Union((busy.end[:-1], busy.start[1:]))
+    idle = window - busy.length
+
+    def one(name: str, of: str, value: float, steps: Any, proof: tuple[int, int] | None) -> Measured:
+        return Measured(MEASURES[name], place, of, value, steps, proof)
+
+    found = [
+        one("window_ns", "", window, lengths, span if window else None),
+        one("busy_ns", "", busy.length, busy_steps, busy.longest),
+        one("idle_ns", "", idle, lengths - busy_steps, gaps.longest),
+        one(
+            "idle_fraction",
+            "",
+            idle / window if window else 0.0,
+            1 - busy_steps / np.maximum(lengths, 1),
+            gaps.longest,
+        ),
+    ]
+    present = [name for name in ENGINES if name in of_engine]
+    for name in present:
+        used = of_engine[name]
+        found.append(one("engine_busy_ns", name, used.length, used.within(low, high), used.longest))
+    for a, b in combinations(present, 2):
+        both = _Union(intersect(*((of_engine[x].start, of_engine[x].end) for x in (a, b))))
+        found.append(one("overlap_ns", f"{a}+{b}", both.length, both.within(low, high), both.longest))
+    copies = [of_engine[name] for name in _COPIES if name in of_engine]
+    if copies:
+        merged = (np.concatenate([x.start for x in copies]), np.concatenate([x.end for x in copies]))
+        computed = of_engine.get("compute")
+        shown = _Union(subtract(merged, (computed.start, computed.end)) if computed else merged)
+        found.append(one("exposed_copy_ns", "", shown.length, shown.within(low, high), shown.longest))
+    return found
+
+
+def _waits(
+    study: Study, place: int, rows: Ids, roles: tuple[Ids, Sequence[str]], windows: tuple[Ids, Ids]
+) -> list[Measured]:
+    """Measure percentiles of the waits of the operations of one device, by stream role."""
+    wait = study.waits.wait_ns[rows]
+    start = study.trace.column("ops", "start_ns")[rows]
+    role = roles[0][rows]
+    found = []
+    for number in np.unique(role[wait >= 0]).tolist():
+        mine = np.flatnonzero((role == number) & (wait >= 0))
+        lengths, begins = wait[mine], start[mine]
+        edges = [np.searchsorted(begins, side) for side in windows]
+        parts = [lengths[a:b] for a, b in zip(*edges, strict=True) if b > a]
+        longest = int(np.argmax(lengths))
+        proof = (int(begins[longest] - lengths[longest]), int(begins[longest]))
+        for name, share in _PERCENTILES.items():
+            steps = np.array([_percentile(part, share) for part in parts], np.float64)
+            is_whole = len(steps) == len(edges[0])
+            value = _percentile(lengths, share)
+            found.append(
+                Measured(
+                    MEASURES[name], place, roles[1][number], value, steps if is_whole else np.zeros(0), proof
+                )
+            )
+    return found
+
+
+def _percentile(values: Ids, share: float) -> float:
+    """Return the least value that this share of all does not exceed."""
+    rank = max(int(np.ceil(share * len(values))) - 1, 0)
+    return float(np.partition(values, rank)[rank])
