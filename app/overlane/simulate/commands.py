@@ -146,6 +146,12 @@ class Operation:
         return self.command.stream.context.device_id
 
     @property
+    def family(self) -> int:
+        """The full context that it runs in or that its green context was made from."""
+        context = self.command.stream.context
+        return context.context_id if context.parent is None else context.parent
+
+    @property
     def priority(self) -> int:
         """Priority of its stream; lower is more urgent."""
         return self.command.stream.spec.priority

@@ -27,7 +27,9 @@ _CAUSE = {
     "module": "module_load",
 }
 _RANK = {name: place for place, name in enumerate(CAUSE_NAMES)}
-_DEVICE_CAUSES = frozenset({"launch_latency", "partition_busy", "priority", "copy_engine_busy", "unknown"})
+_DEVICE_CAUSES = frozenset(
+    {"launch_latency", "partition_busy", "priority", "copy_engine_busy", "context_switch", "unknown"}
+)
 
 Hold = tuple[int, str, Command]
 """End, cause, and the command that ended then."""
@@ -88,10 +90,8 @@ class Explainer:
             return []
         holds = self.holds(operation, issued)
         eligible = min(max((end for end, _, _ in holds), default=issued), start)
-        is_hidden = any(
-            hold.kind in {"host_function", "value_wait"} or (hold.kind == "trigger" and not _is_at_end(hold))
-            for _, _, hold in holds
-        )
+        is_hidden = any(hold.kind in {"host_function", "value_wait"} for _, _, hold in holds)
+        is_hidden |= _is_triggered_unseen(operation, issued)
         found: list[tuple[int, int, str, frozenset[str], frozenset[str]]] = []
         if eligible > issued:
             cause = min(holds, key=lambda h: (-h[0], _RANK[h[1]]))[1]
@@ -101,7 +101,13 @@ class Explainer:
                 found.append((low, high, cause, others, frozenset({cause})))
         found += self._device(operation, eligible, start)
         if is_hidden:
-            open_causes = _DEVICE_CAUSES | {c for _, c, _ in holds} | {"host_function", "value_wait"}
+            staging = {"blocking_copy"} if operation.is_blocking else set()
+            open_causes = (
+                _DEVICE_CAUSES
+                | staging
+                | {c for _, c, _ in holds}
+                | {"host_function", "value_wait", "stream_order"}
+            )
             found = [(a, b, c, o, m | open_causes) for a, b, c, o, m in found]
         return [WaitPart(op_id, a, b, c, o, m) for a, b, c, o, m in found if a < b]
 
@@ -114,7 +120,11 @@ class Explainer:
         nothing: frozenset[str] = frozenset()
         if isinstance(operation.work, Copy):
             spans = self._copy_spans(operation, low, high)
-            return [(a, b, c, nothing, frozenset({c})) for a, b, c in spans]
+            left = frozenset({"launch_latency", "unknown"})  # not right before the start
+            return [
+                (a, b, c, nothing, left if c == "launch_latency" and b < high else frozenset({c}))
+                for a, b, c in spans
+            ]
         if not isinstance(operation.work, Launch):
             return [(low, high, "launch_latency", nothing, frozenset({"launch_latency"}))]
         moments = [*operation.states, (high, "")]
@@ -169,14 +179,24 @@ class Explainer:
             running = [o for o in beside if o.start_ns <= a and b <= o.end_ns]
             may_be: frozenset[str] = frozenset()
             if state:
-                if not any(self._fills(o, operation) for o in running):
-                    may_be = frozenset({"unknown"})
+                may_be = self._why_full(operation, running, state)
             elif self._may_be_full(operation, running):
                 may_be = frozenset({"partition_busy", "priority", "unknown"})
             elif not is_last:
                 may_be = frozenset({"unknown"})  # room that was gone again when it arrived
             pieces.append((a, b, may_be))
         return pieces
+
+    def _why_full(self, mine: Operation, running: list[Operation], state: str) -> frozenset[str]:
+        """Return what else the rows leave open while there was no room: they do not say where blocks lie."""
+        if state == "context_switch":
+            return frozenset()
+        may_be = set()
+        if not any(self._fills(other, mine) for other in running):
+            may_be |= {"unknown", "launch_latency"}
+        if any(o.priority < mine.priority and o.eligible_ns > mine.eligible_ns for o in running):
+            may_be |= {"priority"} if state == "partition_busy" else set()
+        return frozenset(may_be)
 
     def _per_sm(self, work: Launch, device: int) -> int:
         """Return how many blocks of a kernel one SM holds when it holds nothing else."""
@@ -206,7 +226,10 @@ def _need(work: Launch) -> tuple[int, int, int, int]:
     return work.threads, 1, work.registers * work.threads, work.shared_bytes
 
 
-def _is_at_end(trigger: Command) -> bool:
-    """Whether a trigger came only with the end of its kernel, which the rows show."""
-    operation = trigger.operation
-    return operation is not None and operation.end_ns == trigger.done_ns
+def _is_triggered_unseen(operation: Operation, issued_ns: int) -> bool:
+    """Whether it was let start by a trigger, which no row shows, before the kernel in front of it had ended."""
+    behind = operation.behind
+    if behind is None or behind.operation is None or behind.operation.trigger is None:
+        return False
+    triggered, ended = behind.operation.trigger.done_ns or 0, behind.operation.end_ns
+    return triggered < ended and ended > issued_ns

@@ -75,6 +75,9 @@ class Host:
         self._graph_ends: dict[str, Command] = {}
         self._launches = 0
         self._locked_until = 0
+        self._full: Gate | None = (
+            None  # what a thread with a full queue waits for; it keeps the driver's lock
+        )
         self._ways: dict[type, Callable[..., Step]] = {
             p.Launch: self._work,
             p.Copy: self._work,
@@ -130,8 +133,8 @@ class Host:
 
     def _locked(self, cost_ns: int) -> Step:
         """Wait for the driver's lock, then take it for so long from now on."""
-        while self._locked_until > self.machine.now_ns:
-            yield self._locked_until
+        while self._full is not None or self._locked_until > self.machine.now_ns:
+            yield self._full if self._full is not None else self._locked_until
         self._locked_until = self.machine.now_ns + cost_ns
 
     def _point(self, thread: int) -> Point:
@@ -179,11 +182,12 @@ class Host:
         """Hold the thread while the queue of a stream is full."""
         start = self.machine.now_ns
         while stream.waiting >= self.program.costs.queue_depth:
+            self._full = stream.room
             yield stream.room
+        self._full = None
         if self.machine.now_ns > start:
             call.queue_full = start, self.machine.now_ns
             self.overheads.append((call.thread, "command_buffer_full", False, *call.queue_full))
-            yield from self._locked(0)
 
     def _extra(self, call: Call, statement: p.Launch | p.Copy | p.Memset) -> int:
         """Return what this call costs beside queueing: loading code, or staging a small pageable copy."""
@@ -204,7 +208,7 @@ class Host:
             needs = [(last, "module") for last in self._all_of(stream.context.device_id)]
         if isinstance(statement, p.Launch) and statement.launch_type == "programmatic":
             before = stream.last.operation if stream.last is not None else None
-            if before is not None and before.trigger is not None and before.graph is None:
+            if _may_start_early(before, needs) and not self.machine.held_by_legacy(stream):
                 behind = before
             else:  # only a kernel can let another start early; behind anything else it is an ordinary launch
                 statement = replace(statement, launch_type="regular")
@@ -445,6 +449,10 @@ class Host:
 
 def _is_staged_at_once(work: p.Copy) -> bool:
     return work.direction == "h2d" and work.is_pageable and work.is_async and work.bytes <= LARGE_COPY_BYTES
+
+
+def _may_start_early(before: Operation | None, needs: list[tuple[Command, str]]) -> bool:
+    return before is not None and before.trigger is not None and before.graph is None and not needs
 
 
 def _work_name(work: p.Launch | p.Copy | p.Memset) -> str:

@@ -90,16 +90,22 @@ class Machine:
         self.commands.append(command)
         if stream.last is not None:
             needs = [(stream.last, "stream"), *needs]
-        context, mine = stream.spec.context_id, stream.spec.kind
-        for other in self.streams.values():
-            if other.last is None or other.spec.context_id != context or other is stream:
-                continue
-            kinds = {mine, other.spec.kind}
-            if "legacy_default" in kinds and "nonblocking" not in kinds:
-                needs = [*needs, (other.last, "legacy")]
+        needs = [*needs, *((last, "legacy") for last in self.held_by_legacy(stream))]
         stream.last = command
         command.needs = needs
         return command
+
+    def held_by_legacy(self, stream: StreamState) -> list[Command]:
+        """Return what a stream's next command comes after by the legacy default stream's rule."""
+        context, mine = stream.spec.context_id, stream.spec.kind
+        found = []
+        for other in self.streams.values():
+            kinds = {mine, other.spec.kind}
+            if other.last is None or other.spec.context_id != context or other is stream:
+                continue
+            if "legacy_default" in kinds and "nonblocking" not in kinds:
+                found.append(other.last)
+        return found
 
     def submit(self, command: Command) -> None:
         """Let a command start once all that it needs has happened."""
@@ -221,6 +227,8 @@ class Machine:
 
     def _admit(self, operation: Operation) -> None:
         """Let as many blocks start as there is room for, in whole clusters, or all of a cooperative grid."""
+        if self._is_others_turn(operation):
+            return
         work = operation.kernel
         need, unit = _need(work), _unit(work)
         admitted = self._places(operation, operation.left)
@@ -252,8 +260,17 @@ class Machine:
             self._resident.remove(operation)
             self._finish(operation)
 
+    def _is_others_turn(self, operation: Operation) -> bool:
+        """Whether kernels of another context run: contexts take turns, green ones with their parent."""
+        return any(
+            other.device_id == operation.device_id and other.family != operation.family
+            for other in self._resident
+        )
+
     def _reason(self, operation: Operation) -> str:
         """Return why a kernel that is eligible has no room, empty when it has room."""
+        if self._is_others_turn(operation):
+            return "context_switch"
         unit = _unit(operation.kernel)
         if len(self._places(operation, unit)) == unit:
             return ""

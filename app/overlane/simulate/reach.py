@@ -18,7 +18,7 @@ from overlane.simulate.truth import Hazard
 
 __all__ = ["Reach"]
 
-_UNSEEN = {"host_function", "value_wait", "allocation"}
+_UNSEEN = {"host_function", "value_wait"}  # their calls name no stream
 Matrix = np.ndarray[Any, np.dtype[np.bool_]]
 
 

@@ -180,7 +180,7 @@ def _operation(
         "end_ns": operation.end_ns,
         "correlation_id": operation.call.correlation,
         "priority": operation.priority,
-        "channel_id": 1 + stream.stream_id if isinstance(work, Launch) else None,
+        "channel_id": 1 + operation.stream_id if isinstance(work, Launch) else None,
     }
     if operation.graph is not None:
         row |= {
