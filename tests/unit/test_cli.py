@@ -247,7 +247,7 @@ def test_report_of_one_section_and_a_window(capsys, trace):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--section", "waits"], "'overlap'"),
+        (["--section", "nonsense"], "'overlap'"),
         (["--window", "5"], "give start and end in ns, as in 1000000:2000000"),
         (["--window", "9:3"], "its end must be after its start"),
         (["--json", "--markdown"], "not allowed with"),

@@ -70,9 +70,9 @@ class Isolation:
         partition_id: Its partition, None when not known.
         priority: Its priority, None when not known.
         kernel: Name of the kernel.
-        alone: Waits of those that became eligible while no kernel of another stream of the device ran; None
-            without any.
-        beside: Waits of those that became eligible while one ran.
+        alone: Waits of those beside which no kernel of another stream of the device ran when they became
+            eligible and when they started; None without any.
+        beside: Waits of the others.
         elsewhere: Waits of the same kernel on streams of the device that are not critical.
         unknown_count: Its operations on this stream whose wait is not known.
     """
@@ -176,7 +176,8 @@ def _one(work: Work, waits: _Waits, code: int, name: int) -> Isolation:
     first = int(np.flatnonzero(here)[0])
     is_device = work.device[0] == work.device[0][first]
     others = work.is_kernel & is_device & (stream != code)
-    beside = here & _is_open(waits.eligible, union((work.start[others], work.end[others])))
+    busy = union((work.start[others], work.end[others]))
+    beside = here & (_is_open(waits.eligible, busy) | _is_open(work.start, busy))
     elsewhere = waits.is_counted & is_device & ~waits.is_critical & (work.names[0] == name)
     row = work.trace.row("ops", first)
     rank, device_id, context_id, stream_id = identities[code]

@@ -1,9 +1,9 @@
 """Take a result of an analysis apart into named arrays, and put it together again.
 
 A result is a tree of arrays, plain values, tuples, lists, dictionaries and objects of the classes that are
-declared for it. Objects are told apart by the names of those classes alone and made without running any of their
-code, so a file that was tampered with can name nothing else. What stands in several places of the tree is stored
-once and is one object again.
+declared for it. Objects are told apart by the names of those classes alone and made without running any of
+their code, so a file that was tampered with can name nothing else. What stands in several places of the tree is
+stored once and is one object again.
 """
 
 from __future__ import annotations

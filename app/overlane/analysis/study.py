@@ -1,36 +1,292 @@
-"""All analyses of one trace and one window, each computed once: the door for commands and pages."""
+"""All analyses of one trace and one window, each computed once: the door for commands and pages.
+
+With a cache entry, what an analysis computed is kept with it (`overlane.analysis.keeping`) and is mapped the
+next time, also by another process. `VERSIONS` counts the versions of the analyses; raise one when its result
+changes, and those that are made from it are computed anew too.
+"""
 
 from __future__ import annotations
 
-from functools import cached_property
+import threading
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from overlane.analysis.engines import EngineReport, engine_report
+import numpy as np
+import numpy.typing as npt
+
+from overlane.analysis.keeping import pack, unpack
+from overlane.analysis.parts import Parts
+from overlane.analysis.work import Work
 from overlane.trace import Trace
 
-__all__ = ["Study"]
+if TYPE_CHECKING:
+    from overlane.analysis.barriers import Barriers
+    from overlane.analysis.dependencies import Dependencies
+    from overlane.analysis.engines import EngineReport
+    from overlane.analysis.idle import Idle
+    from overlane.analysis.isolation import Isolation
+    from overlane.analysis.partitions import PartitionUse
+    from overlane.analysis.waits import Waits
+
+__all__ = ["VERSIONS", "Keeper", "Study"]
+
+_T = TypeVar("_T")
+VERSIONS = {
+    "dependencies": (1, ()),
+    "waits": (1, ("dependencies",)),
+    "idle": (1, ("waits",)),
+    "barriers": (1, ("idle",)),
+}
+"""Version of each result that is kept, and the results that it is made from."""
+_MODULES = (
+    "actions", "barriers", "calls", "dependencies", "graphs", "idle", "issuing", "keys", "streams", "waits",
+)  # fmt: skip
+"""Modules whose classes kept results may hold."""
+
+
+_OWNER_KEYS = ("rank", "device_id", "context_id", "partition_id", "stream_id", "stream_row")
+
+
+class Keeper(Protocol):
+    """Keeps arrays by name, as `overlane.cache.OpenedTrace` does."""
+
+    def arrays(
+        self, key: str, version: int, compute: Callable[[], dict[str, npt.NDArray[Any]]]
+    ) -> Mapping[str, npt.NDArray[Any]]:
+        """Return the arrays of an analysis, computed where they are not kept."""
+        ...
 
 
 class Study:
-    """The analyses of a trace, computed when first asked for.
+    """The analyses of a trace, computed when first asked for; safe to use from several threads.
 
     Args:
         trace: What to analyse.
         window: Start and end in ns from the trace's origin; None for all of it.
+        keep: Where to keep results, as a cache entry; None to compute them in each study.
+        exclusive: Names of partitions that the user declares exclusive.
 
     Attributes:
         trace: What is analysed.
         window: The window that was asked for.
+
+    Example:
+        >>> import overlane
+        >>> from overlane.analysis.study import Study
+        >>> study = Study(overlane.open_trace("run.overlane"))  # doctest: +SKIP
+        >>> study.barriers[0].lost_ns  # doctest: +SKIP
     """
 
-    def __init__(self, trace: Trace, *, window: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        *,
+        window: tuple[int, int] | None = None,
+        keep: Keeper | None = None,
+        exclusive: Collection[str] = (),
+    ) -> None:
         self.trace = trace
         self.window = window
+        self.work = Work(trace)
+        self._keep = keep
+        self._exclusive = tuple(exclusive)
+        self._made: dict[str, Any] = {}
+        self._guard = threading.RLock()
 
-    @cached_property
+    def _once(self, name: str, compute: Callable[[], _T]) -> _T:
+        with self._guard:
+            if name not in self._made:
+                self._made[name] = compute()
+            made: _T = self._made[name]
+            return made
+
+    def _kept(self, name: str, compute: Callable[[], _T], *, is_of_window: bool = False) -> _T:
+        """Return a result from memory, from where it is kept, or computed."""
+
+        def find() -> _T:
+            if self._keep is None:
+                return compute()
+            key = f"{name} {self.window}" if is_of_window else name
+            arrays = self._keep.arrays(key, _version(name), lambda: pack(compute(), _classes()))
+            try:
+                kept: _T = unpack(arrays, _classes())
+            except (KeyError, ValueError, TypeError):  # kept by a program with other classes
+                return compute()
+            return kept
+
+        return self._once(name, find)
+
+    @property
     def engines(self) -> EngineReport:
         """How the engines shared the time.
 
         Raises:
             OverlaneError: The window is empty.
         """
-        return engine_report(self.trace, window=self.window)
+        from overlane.analysis.engines import engine_report  # noqa: PLC0415 - each analysis only where asked for
+
+        return self._once("engines", lambda: engine_report(self.trace, window=self.window))
+
+    @property
+    def dependencies(self) -> Dependencies:
+        """What every operation depends on."""
+        from overlane.analysis.dependencies import dependencies  # noqa: PLC0415
+
+        return self._kept("dependencies", lambda: dependencies(self.trace))
+
+    @property
+    def waits(self) -> Waits:
+        """Why operations waited, over the whole trace."""
+        from overlane.analysis.waits import waits  # noqa: PLC0415
+
+        return self._kept("waits", lambda: waits(self.trace, self.dependencies))
+
+    @property
+    def idle(self) -> Idle:
+        """Why streams, partitions and devices idled."""
+        from overlane.analysis.idle import idle  # noqa: PLC0415
+
+        return self._kept(
+            "idle",
+            lambda: idle(self.trace, self.dependencies, self.waits, window=self.window),
+            is_of_window=True,
+        )
+
+    @property
+    def barriers(self) -> Barriers:
+        """What held several participants, and what it cost."""
+        from overlane.analysis.barriers import barriers  # noqa: PLC0415
+
+        return self._kept(
+            "barriers",
+            lambda: barriers(self.trace, self.dependencies, self.waits, self.idle),
+            is_of_window=True,
+        )
+
+    @property
+    def wait_parts(self) -> Parts:
+        """The parts of all waits inside the window."""
+
+        def build() -> Parts:
+            from overlane.analysis.dependencies import PROOF_TABLES  # noqa: PLC0415
+
+            found = self.waits
+            none = np.full(len(found.op), -1, np.int64)
+            op = found.op.astype(np.int64)
+            whole = Parts(
+                start_ns=found.start_ns,
+                end_ns=found.end_ns,
+                cause=found.cause,
+                op=op,
+                owner=self.dependencies.stream_key[op],
+                device=self.work.device[0][op],
+                proof_table=found.proof_table,
+                proof_row=found.proof_row,
+                call_row=none,
+                range_row=none,
+                is_below_fit_error=found.is_below_fit_error,
+                proof_tables=PROOF_TABLES,
+            )
+            return whole.within(self.window)
+
+        return self._once("wait_parts", build)
+
+    def idle_parts(self, scope: str) -> Parts:
+        """Return the parts of all idle time of a scope.
+
+        Args:
+            scope: `stream`, `partition` or `device`.
+        """
+
+        def build() -> Parts:
+            from overlane.analysis.dependencies import PROOF_TABLES  # noqa: PLC0415
+            from overlane.analysis.idle import SCOPES  # noqa: PLC0415
+
+            found = self.idle
+            which = np.flatnonzero(found.scope[found.gap] == SCOPES.index(scope))
+            gap = found.gap[which]
+            owner = found.owner[gap].astype(np.int64)
+            codes = np.array(
+                [self._device_code(found, scope, at) for at in range(int(owner.max(initial=-1)) + 1)]
+            )
+            return Parts(
+                start_ns=found.part_start_ns[which],
+                end_ns=found.part_end_ns[which],
+                cause=found.cause[which],
+                op=found.next_op[gap].astype(np.int64),
+                owner=owner,
+                device=codes[owner] if len(codes) else owner,
+                proof_table=found.proof_table[which],
+                proof_row=found.proof_row[which],
+                call_row=found.call_row[which],
+                range_row=found.range_row[which],
+                is_below_fit_error=found.is_below_fit_error[which],
+                proof_tables=PROOF_TABLES,
+            )
+
+        return self._once(f"idle_parts {scope}", build)
+
+    def owner(self, scope: str, number: int) -> dict[str, Any]:
+        """Return what identifies a stream, partition or device that was idle; what does not apply is None."""
+        if scope == "stream":
+            return self.stream(number)
+        none = dict.fromkeys(_OWNER_KEYS)
+        if scope == "device":
+            rank, device_id = self.idle.devices[number]
+            return none | {"rank": rank, "device_id": device_id}
+        row = self.trace.row("partitions", number)
+        return (
+            none | {key: row[key] for key in ("rank", "device_id", "context_id")} | {"partition_id": number}
+        )
+
+    def _device_code(self, found: Idle, scope: str, owner: int) -> int:
+        """Return the number that `Work.device` has for the device of an owner, -1 for none."""
+        if scope == "device":
+            wanted = found.devices[owner]
+        else:
+            known = self.owner(scope, owner)
+            wanted = (known["rank"], known["device_id"])
+        known_devices = self.work.device[1]
+        return known_devices.index(wanted) if wanted in known_devices else -1
+
+    def stream(self, number: int) -> dict[str, Any]:
+        """Return what identifies a stream, by its number in `dependencies.streams`."""
+        row = self.dependencies.streams[number]
+        return {key: getattr(row, key) for key in _OWNER_KEYS}
+
+    @property
+    def partitions(self) -> tuple[PartitionUse, ...]:
+        """What each partition was given and did."""
+        from overlane.analysis.partitions import partitions  # noqa: PLC0415
+
+        return self._once(
+            "partitions",
+            lambda: partitions(self.trace, window=self.window, exclusive=self._exclusive),
+        )
+
+    @property
+    def isolation(self) -> tuple[Isolation, ...]:
+        """How the kernels of critical streams waited for room."""
+        from overlane.analysis.isolation import isolation  # noqa: PLC0415
+
+        return self._once("isolation", lambda: isolation(self.trace, self.dependencies, window=self.window))
+
+
+def _version(name: str) -> int:
+    """Return the version of a result and of all that it is made from, as one number."""
+    own, sources = VERSIONS[name]
+    return own + sum(_version(source) for source in sources)
+
+
+@cache
+def _classes() -> dict[str, type]:
+    """Return the classes of which kept results may hold objects, by module and name."""
+    found = {}
+    for name in _MODULES:
+        module = import_module(f"overlane.analysis.{name}")
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module.__name__:
+                found[f"{name}.{kind.__name__}"] = kind
+    return found

@@ -36,7 +36,10 @@ class ReportCommand:
     """Prints what the analyses find in one trace."""
 
     name = "report"
-    help = "report how the engines of each device shared its time: busy, idle, overlap, exposed copies"
+    help = (
+        "report how the engines of each device shared its time, why operations waited and devices idled, and "
+        "what barriers and partitions cost"
+    )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare the trace, what to report and in which form."""
@@ -55,6 +58,14 @@ class ReportCommand:
             help="report only this time, in ns from the trace's origin; by default from the first start to "
             "the last end of the trace's device operations",
         )
+        parser.add_argument(
+            "--exclusive",
+            metavar="NAME",
+            action="append",
+            default=[],
+            help="a partition, by name, on whose SMs no other work may run: such work is a leak then; can be "
+            "given several times",
+        )
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print JSON instead of text")
         form.add_argument("--markdown", action="store_true", help="print Markdown instead of plain text")
@@ -69,7 +80,7 @@ class ReportCommand:
         sections = [section for section in SECTIONS if section.name in names]
         from overlane.analysis.study import Study  # noqa: PLC0415 - loads compiled code
 
-        study = Study(load(arguments.trace), window=arguments.window)
+        study = Study(load(arguments.trace), window=arguments.window, exclusive=arguments.exclusive)
         report = report_json(study, sections)
         if arguments.json:
             sys.stdout.write(json_text(report))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from overlane.commands.report import engines
+from overlane.commands.report import barriers, engines, partitions, waits
 from overlane.commands.report.section import Section
 
 __all__ = ["SECTIONS"]
 
-SECTIONS: tuple[Section, ...] = (*engines.SECTIONS,)
+SECTIONS: tuple[Section, ...] = (
+    *engines.SECTIONS,
+    *waits.SECTIONS,
+    *barriers.SECTIONS,
+    *partitions.SECTIONS,
+)
 """All sections, in the order of the report."""
