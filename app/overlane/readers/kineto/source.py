@@ -100,6 +100,11 @@ def _open(path: Path, *, is_gzip: bool) -> BufferedIOBase:
     return path.open("rb", buffering=0)  # type: ignore[return-value]
 
 
+def _unbuffered(stream: BufferedIOBase) -> BufferedIOBase:
+    """Return what inflates straight into a buffer: a gzip file itself makes two copies on the way."""
+    return getattr(getattr(stream, "_buffer", None), "raw", stream)
+
+
 def _border(buffer: Array, size: int) -> int:
     """Return the last likely border between two events in the text, 0 when there is none."""
     window = 1 << 12
@@ -172,12 +177,13 @@ def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopp
     try:
         with _open(path, is_gzip=is_gzip) as stream:
             raw = getattr(stream, "fileobj", None) or stream
+            source = _unbuffered(stream)
             ended = False
             while not ended and not stopped.is_set():
                 capacity = len(rest) + PIECE_BYTES
                 buffer = _buffer(spare, capacity + PADDING)
                 buffer[: len(rest)] = np.frombuffer(rest, np.uint8)
-                size = _fill(stream, buffer, len(rest), capacity)
+                size = _fill(source, buffer, len(rest), capacity)
                 ended = size < capacity
                 buffer[size : size + PADDING] = 0
                 border = size if ended else _border(buffer, size)
