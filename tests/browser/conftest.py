@@ -19,6 +19,7 @@ from browser.driver import Dashboard
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "sample_traces" / "torch_train_pinned.json.gz"
+LEGACY = ROOT / "sample_traces" / "default-stream-legacy.overlane"
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -61,6 +62,7 @@ def traces(tmp_path_factory):
     known_traces.write_broken(folder / "broken.json")
     known_traces.write_twins(folder)
     shutil.copy(SAMPLE, folder / "h200.json.gz")
+    shutil.copy(LEGACY, folder / "legacy.overlane")
     return folder
 
 

@@ -110,7 +110,7 @@ def test_two_traces_keep_apart(client, store):
 
 @pytest.mark.parametrize(
     ("method", "address"),
-    [("post", "/api/traces"), ("delete", "/api/traces/small/row"), ("put", "/api/nothing")],
+    [("delete", "/api/traces"), ("delete", "/api/traces/small/row"), ("put", "/api/nothing")],
 )
 def test_other_methods_are_refused_as_json(client, method, address):
     answer = getattr(client, method)(address)

@@ -10,10 +10,12 @@ from werkzeug.exceptions import HTTPException
 
 from overlane.errors import NotInLibraryError, OverlaneError
 from overlane.ui import asked
+from overlane.ui.api_reasons import add_reason_routes
 from overlane.ui.asked import BadRequestError, NotReadyError
 from overlane.ui.overlays import Searches
 from overlane.ui.rows import column_facts, connections, unknown_columns
 from overlane.ui.search import QueryError
+from overlane.ui.uploads import Uploads, add_upload_routes
 from overlane_collect.schema import TABLES
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ def create_api(store: TraceStore) -> Blueprint:
     api = Blueprint("api", __name__, url_prefix="/api")
     _add_trace_routes(api, store)
     _add_timeline_routes(api, store, Searches())
+    add_reason_routes(api, store, store.reasons)
+    add_upload_routes(api, store, Uploads())
     _add_error_handlers(api)
 
     @api.route("/<path:rest>")
@@ -84,7 +88,7 @@ def _add_timeline_routes(api: Blueprint, store: TraceStore, searches: Searches) 
     @api.get("/traces/<trace_id>/tile")
     def tile(trace_id: str) -> Response:
         opened = asked.opened_trace(store, trace_id)
-        return tile_response(overlay_of(opened, searches))
+        return tile_response(overlay_of(opened, searches, store, trace_id))
 
     @api.get("/traces/<trace_id>/search")
     def search(trace_id: str) -> Response:
@@ -98,14 +102,19 @@ def _add_timeline_routes(api: Blueprint, store: TraceStore, searches: Searches) 
         return jsonify({"schema": 1, "total": len(hits), "offset": offset, "lanes": filled, "hits": shown})
 
 
-def overlay_of(opened: OpenedTrace, searches: Searches) -> Timeline:
+def overlay_of(opened: OpenedTrace, searches: Searches, store: TraceStore, trace_id: str) -> Timeline:
     """Return the timeline that the address asks for: the trace's, or what `layer` lays over it."""
     rank, name = asked.rank(opened), request.args.get("layer", "")
     if not name:
         return opened.timeline(rank)
     if name == "found":
         return searches.overlay(opened, rank, asked.line())
-    raise BadRequestError(f"no overlay is called {name[:40]!r}; known: found")
+    if name == "reasons":
+        reasons = store.reasons.get(opened, rank)
+        if reasons is None:
+            raise NotReadyError(store.listing(trace_id), what="the causes of")
+        return reasons.overlay
+    raise BadRequestError(f"no overlay is called {name[:40]!r}; known: found, reasons")
 
 
 def tile_response(shown: Timeline) -> Response:

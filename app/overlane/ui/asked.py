@@ -23,12 +23,12 @@ _WAIT_S = 2.0
 
 
 class NotReadyError(Exception):
-    """The trace is being opened; the client asks again."""
+    """The trace is being opened, or its causes computed; the client asks again."""
 
-    def __init__(self, listing: Listing) -> None:
-        super().__init__(
-            f"{listing.name} is being opened ({round(100 * listing.progress)} %); ask again in a moment"
-        )
+    def __init__(self, listing: Listing, *, what: str = "") -> None:
+        opening = f"{listing.name} is being opened ({round(100 * listing.progress)} %)"
+        doing = f"{what} {listing.name} are being computed" if what else opening
+        super().__init__(f"{doing}; ask again in a moment")
         self.listing = listing
 
 

@@ -24,6 +24,7 @@ __all__ = [
     "RANGE",
     "RANGE_PANEL",
     "RANK",
+    "REASONS",
     "SEARCH",
     "SEARCH_PANEL",
     "SELECTION",
@@ -45,6 +46,7 @@ THEME = "ov-theme"
 # Set by the canvas.
 SELECTION = "ov-selection"
 RANGE = "ov-range"
+REASONS = "ov-reasons"  # the causes of the trace are known
 VIEW = "ov-view"
 
 HEADER_TRACE = "ov-header-trace"

@@ -24,10 +24,12 @@ from overlane.ui.rows import (
     row_title,
     unknown_columns,
 )
+from overlane.ui.why import why_panel
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace
     from overlane.trace import Trace
+    from overlane.ui.reasons import Reasons
 
 __all__ = ["range_panel", "selection_panel", "trace_panel"]
 
@@ -42,12 +44,15 @@ _NOUNS_OF_TABLES = {
 }
 
 
-def selection_panel(opened: OpenedTrace, selection: dict[str, Any]) -> list[Component]:
+def selection_panel(
+    opened: OpenedTrace, selection: dict[str, Any], reasons: Reasons | None = None
+) -> list[Component]:
     """Return everything that the trace says of the selected slice, and where to go from it.
 
     Args:
         opened: The slice's trace.
         selection: `trace`, `rank`, `table` and `row` as the canvas gives them.
+        reasons: The causes of the trace, None while they are computed.
 
     Raises:
         KeyError: There is no such table.
@@ -58,9 +63,17 @@ def selection_panel(opened: OpenedTrace, selection: dict[str, Any]) -> list[Comp
     said = [Fact(str(key), *_plain(value)) for key, value in trace.attributes(name, row).items()]
     more = [heading("The source also says"), fact_list(said)] if said else []
     noun, _, number = row_title(name, row).rpartition(" ")
+    connected = [heading("Connected with"), _links(opened, selection)]
+    selected = [
+        heading(f"Selected {noun}", note=f"{name} {number}"),
+        fact_list(headline_facts(trace, name, row)),
+    ]
+    if name == "ops":
+        why = _computing() if reasons is None else why_panel(reasons, selection)
+        selected, connected = [*selected, *connected], why
     parts = (
-        [heading(f"Selected {noun}", note=f"{name} {number}"), fact_list(headline_facts(trace, name, row))],
-        [heading("Connected with"), _links(opened, selection)],
+        selected,
+        connected,
         [
             heading("All columns", note=f"{len(columns)} known"),
             fact_list(columns),
@@ -69,6 +82,11 @@ def selection_panel(opened: OpenedTrace, selection: dict[str, Any]) -> list[Comp
         ],
     )
     return [html.Div(part, className="ov-panel") for part in parts]
+
+
+def _computing() -> list[Component]:
+    words = "The causes of this trace are being computed, once per file; they show here when they are there."
+    return [heading("Why it waited"), html.P(words, className="ov-quiet")]
 
 
 def _plain(value: Any) -> tuple[str, str]:

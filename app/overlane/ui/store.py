@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import queue
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -18,7 +17,9 @@ from typing import TYPE_CHECKING, Literal
 
 from overlane.errors import NotInLibraryError, OverlaneError
 from overlane.ui.facts import TraceFacts, trace_facts
+from overlane.ui.naming import enumerated, short_name, slug
 from overlane.ui.precompile import Precompiler
+from overlane.ui.reasons import ReasonsStore
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace, TraceCache
@@ -32,19 +33,7 @@ SUFFIXES = (".overlane", ".json", ".json.gz", ".gz", ".trace")
 LIBRARY_DEPTH = 4
 LIBRARY_FILES = 2000
 """Bounds of a scan, so that a home folder given by mistake does not stop the page."""
-_NAMES_SHOWN = 8
 _SOON, _LATER = 0, 1
-_STEMS = (
-    ".overlane",
-    ".pt.trace.json.gz",
-    ".pt.trace.json",
-    ".trace.json.gz",
-    ".trace.json",
-    ".json.gz",
-    ".json",
-    ".gz",
-    ".trace",
-)
 
 
 @dataclass(frozen=True)
@@ -74,19 +63,6 @@ class Listing:
     is_changed: bool = False
 
 
-def short_name(path: Path) -> str:
-    """Return the file's name without the suffixes that traces carry."""
-    name = path.name
-    for suffix in _STEMS:
-        if name.lower().endswith(suffix) and len(name) > len(suffix):
-            return name[: -len(suffix)]
-    return name
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "trace"
-
-
 def _size(path: Path) -> int | None:
     try:
         return path.stat().st_size
@@ -111,12 +87,6 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _enumerated(names: Iterable[str]) -> str:
-    shown = list(names)
-    more = f" and {len(shown) - _NAMES_SHOWN} more" if len(shown) > _NAMES_SHOWN else ""
-    return ", ".join(shown[:_NAMES_SHOWN]) + more
-
-
 class TraceStore:
     """All traces of one server, by id.
 
@@ -125,6 +95,9 @@ class TraceStore:
         library: Folder whose files may be opened too; None for no library.
         cache: Cache to open through; by default the user's.
         name_of: Name to show for a named file; by default the file's name without suffixes.
+
+    Attributes:
+        reasons: The causes of its traces.
     """
 
     def __init__(
@@ -151,6 +124,7 @@ class TraceStore:
         self._version = 0
         self._is_closing = False
         self._precompiler = Precompiler()
+        self.reasons = ReasonsStore()
         for path in paths:
             self._add(path.resolve(), name_of(path), is_named=True)
         self.rescan()
@@ -244,7 +218,7 @@ class TraceStore:
             x for x in listings if wanted in {x.trace_id, x.name, x.path.name}
         ]
         if len(found) > 1:
-            candidates = _enumerated(names.get(x.trace_id, x.name) for x in found)
+            candidates = enumerated(names.get(x.trace_id, x.name) for x in found)
             raise NotInLibraryError(
                 f"{wanted!r} is the name of {len(found)} traces; type one of {candidates}"
             )
@@ -256,6 +230,11 @@ class TraceStore:
             )
         path = self._inside(wanted)
         self._add(path, self._name_in_library(path), is_named=False)
+        return self.listing(self._by_path[path])
+
+    def add_file(self, path: Path) -> Listing:
+        """Return the listing of a file that may be opened from now on, as if it had been named at start."""
+        self._add(path, short_name(path), is_named=True)
         return self.listing(self._by_path[path])
 
     def request(self, trace_id: str, *, soon: bool = True) -> Listing:
@@ -271,9 +250,7 @@ class TraceStore:
         with self._lock:
             listing = self._listings[trace_id]
             if listing.state == "loading" and soon and trace_id in self._waiting:
-                self._jobs.put(
-                    (_SOON, next(self._ticket), trace_id)
-                )  # overtakes its own earlier place in the line
+                self._jobs.put((_SOON, next(self._ticket), trace_id))  # overtakes its own earlier place
             if listing.state == "loading" or (listing.state == "ready" and not listing.is_changed):
                 return listing
             self._forget(trace_id)
@@ -353,7 +330,7 @@ class TraceStore:
         with self._lock:
             if path in self._by_path:
                 return
-            base = _slug(name)
+            base = slug(name)
             numbered = (f"{base}-{n}" for n in itertools.count(2))
             trace_id = next(x for x in itertools.chain((base,), numbered) if x not in self._listings)
             self._by_path[path] = trace_id
@@ -396,18 +373,16 @@ class TraceStore:
             )
         try:
             path = (library / text).resolve()
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ):  # too long, no characters of file names, links in a circle
+        # Too long, no characters of file names, links in a circle.
+        except (OSError, ValueError, RuntimeError):
             raise NotInLibraryError(
                 f"the library folder has no file {text[:60]!r}; type the name of one of them"
             ) from None
         if not path.is_relative_to(library):
-            raise NotInLibraryError(
+            sentence = (
                 f"{text!r} lies outside the library folder {library}; copy it there or name it at start"
             )
+            raise NotInLibraryError(sentence)
         if not _is_file(path):
             raise NotInLibraryError(
                 f"the library folder {library} has no file {text!r}; type the name of one of them"

@@ -39,6 +39,10 @@
       if (this.feed) this.feed.close();
       ov.layers.close(this);
       this.filter = null;
+      this.reasons = null;
+      this.barriers = null;
+      this.barriersPending = false;
+      this.why = null;
       this.feed = null;
       this.meta = null;
       this.rows = [];
@@ -100,6 +104,7 @@
       this.clearStatus();
       this.parts.tools.hidden = meta.lanes.length === 0;
       ov.hits.onTrace(this);
+      ov.causes.load(this);
       if (meta.lanes.length === 0) {
         this.showError('This trace holds nothing that can be drawn: no device operation, host call, range or counter.', null);
       }
@@ -141,6 +146,7 @@
       if (!this.feed) return;
       this.feed.need();
       ov.layers.need(this);
+      ov.causes.needBarriers(this);
     }
 
     onCursor() {
@@ -203,7 +209,10 @@
     }
 
     relayout() {
-      const { rows, total } = ov.rows.layout(this.meta, this.folded, { hides: (lane) => ov.layers.hides(this, lane) });
+      const { rows, total } = ov.rows.layout(this.meta, this.folded, {
+        hides: (lane) => ov.layers.hides(this, lane),
+        below: (lane) => ov.causes.stripRoom(this, lane),
+      });
       this.rows = rows;
       this.total = total;
       this.rowOfWire = new Map();
@@ -277,6 +286,7 @@
     readTheme() {
       this.theme = ov.paint.readTheme(this.element, this.meta ? this.meta.categories : []);
       this.theme.serial = ++this.themeSerial;
+      ov.causes.readTheme(this, getComputedStyle(this.element), document.createElement('canvas').getContext('2d'));
     }
 
     onTheme() {
@@ -337,6 +347,7 @@
     choose(slice) {
       this.selection = slice;
       ov.page.tellSelection(this);
+      ov.causes.ofSelection(this);
       this.redrawOver();
       if (slice.count > 1) ov.pick.resolve(this, slice);
     }
@@ -351,6 +362,7 @@
     clearSelection() {
       if (!this.selection) return;
       this.selection = null;
+      this.why = null;
       ov.page.tellSelection(this);
       this.redrawOver();
     }

@@ -64,6 +64,7 @@
         drawLane(t, row, row.lane.first + k, { tall, top: Math.round(slotY * ratio), columns, found });
         if (found && found.length) labels.push({ y: t.top + slotY, h: row.slot, found, kind: row.lane.kind });
       }
+      ov.causes.drawRow(t, row, y, columns);
     }
     g.imageSmoothingEnabled = false;
     g.drawImage(raster.finish(), t.left, t.top, columns / ratio, lines / ratio);
@@ -75,7 +76,9 @@
     const { raster } = t;
     const isHidden = t.filter && t.filter.mode === 'hide' && SEARCHED.has(row.lane.table) && row.lane.kind !== 'engine';
     const look = ov.colour.dress(t, row.lane, { kind: row.lane.kind, plain: row.lane.kind === 'engine', labels: t.filter ? null : found });
-    if (!isHidden) {
+    if (t.settings.colour === 'cause' && row.lane.kind === 'stream' && ov.causes.isOn(t)) {
+      drawByCause(t, wire, { tall, top, columns, found: t.filter ? null : found });
+    } else if (!isHidden) {
       const under = t.filter ? { ...look, dim: true } : look;
       raster.beginLane(tall);
       addFromTiles(t, t.feed, wire, columns, under);
@@ -86,6 +89,14 @@
     raster.beginLane(tall);
     addFromTiles(t, t.layers.found, wire, columns, over);
     raster.endLane(top, over);
+  }
+
+  /** The operations of a stream in the colour of the cause that held each longest. */
+  function drawByCause(t, wire, { tall, top, columns, found }) {
+    const look = { kind: 'stream', plain: false, labels: found, table: t.theme.causes.pixels };
+    t.raster.beginLane(tall);
+    addFromTiles(t, t.layers.reasons, 3 * t.meta.lanes.length + wire, columns, look);
+    t.raster.endLane(top, look);
   }
 
   function drawSummary(t, row, y, columns) {
@@ -111,6 +122,15 @@
     const quiet = { ...look, labels: null };
     t.raster.addSlices(overview, wire, scale, 0, from, quiet);
     t.raster.addSlices(overview, wire, scale, to, columns, quiet);
+  }
+
+  function clippedToPlot(t, g, work) {
+    g.save();
+    g.beginPath();
+    g.rect(t.left, t.top, t.plotWidth, t.height - t.top);
+    g.clip();
+    work();
+    g.restore();
   }
 
   /** Names in slices, with the duration behind where there is room. */
@@ -342,8 +362,15 @@
     t.ticks = ov.time.ticks(t.view.t0, t.view.t1, t.plotWidth, TICK_PX);
     drawGrid(t, g);
     drawBands(t, g); // over the grid, so that the words of a header stand on a calm ground
+    t.gapLabels = [];
+    t.barrierLabels = [];
+    ov.causes.drawBarriers(t, g); // below the slices, so that these keep their colours
     const labels = drawSlices(t, g);
     drawNames(t, g, labels);
+    clippedToPlot(t, g, () => {
+      ov.causes.drawGapLabels(t, g);
+      ov.causes.drawBarrierLabels(t, g);
+    });
     drawGutter(t, g);
     drawRuler(t, g);
     drawMinimap(t, g);

@@ -215,12 +215,14 @@
     t.view.point(inPlot ? t.timeAt(x) : null);
     t.mouseX = inPlot ? x : null;
     const slice = zone === 'plot' ? ov.pick.at(t, x, y) : null;
+    const reason = zone === 'plot' && !slice ? ov.causes.at(t, x, y) : null;
     t.hover = slice;
     t.element.style.cursor = slice ? 'pointer' : CURSORS[zone] || 'default';
     const isOwnPart = event.target.closest && event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu');
     const row = t.rows[ov.rows.rowAt(t.rows, y - t.top + t.scrollTop)];
     if (isOwnPart) ov.page.tip(t, null);
     else if (slice) ov.page.tip(t, { x, y, slice });
+    else if (reason) ov.page.tip(t, { x, y, content: reason });
     else if ((zone === 'gutter' || zone === 'group') && row) ov.page.tip(t, { x, y, row });
     else if (zone === 'marker') ov.page.tip(t, { x, y, marker: markerAt(t, x, y) });
     else ov.page.tip(t, null);
@@ -311,6 +313,7 @@
     pagedown: (t) => t.scrollTo(t.scrollTop + (t.height - t.top) * 0.8),
     '+': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2), '=': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2),
     '-': (t) => t.view.zoom(1.25, (t.view.t0 + t.view.t1) / 2),
+    ',': (t) => ov.causes.walk(t, -1), '.': (t) => ov.causes.walk(t, 1),
     backspace: (t, event) => goBack(t, event.shiftKey), v: (t) => ov.settings.toggleMenu(t),
   };
 

@@ -5,7 +5,7 @@
   const WRITE_MS = 300; // browsers refuse more than some hundred address changes in half a minute
   const PRIMARY = 'timeline';
   const MOST_MARKERS = 50;
-  const FORWARDED = /^([wasdfmv0+=-]|Backspace|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
+  const FORWARDED = /^([wasdfmv0+=,.-]|Backspace|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
   let timelines = new Map();
   let writeTimer = 0;
 
@@ -46,6 +46,11 @@
     const window = { t0_ns: Math.floor(t.view.t0), t1_ns: Math.ceil(t.view.t1) };
     setProps('ov-view', { trace: t.trace, rank: rankOf(t), ...window, n: ++t.counter });
     writeSoon();
+  }
+
+  /** The causes are known: panels that speak of them can. */
+  function tellReasons(t) {
+    if (t.element.id === PRIMARY) setProps('ov-reasons', { trace: t.trace, rank: rankOf(t), n: ++t.counter });
   }
 
   // ---- the address
@@ -263,5 +268,5 @@
     window.addEventListener('popstate', onHistory);
   }
 
-  ov.page = Object.assign(ov.page || {}, { mark, open, restore, storedMarkers, tellRange, tellSelection, tellView, watch });
+  ov.page = Object.assign(ov.page || {}, { mark, open, restore, storedMarkers, tellRange, tellReasons, tellSelection, tellView, watch });
 })((window.overlane = window.overlane || {}));

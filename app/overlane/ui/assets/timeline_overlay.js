@@ -173,6 +173,7 @@
     g.save();
     clipToPlot(t, g);
     drawHover(t, g);
+    ov.causes.drawSelection(t, g);
     drawSelection(t, g);
     g.restore();
     drawCursor(t, g);

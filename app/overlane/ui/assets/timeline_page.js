@@ -19,14 +19,17 @@
     ['Move', [
       ['W  S', 'zoom in, out'], ['A  D', 'move left, right'], ['F', 'fit the range or selection, else all'],
       ['0  Home', 'show all'], ['Backspace', 'back to the view before; with Shift forward'],
-      ['V', 'what is shown: the colours'], ['Page up  Page down', 'scroll the lanes'],
+      ['V', 'what is shown: colours, waits, gaps, barriers'], ['Page up  Page down', 'scroll the lanes'],
     ]],
     ['Select', [
       ['←  →', 'slice before, after; fold or open a group'], ['↑  ↓', 'lane above, below'],
       ['Enter', 'zoom to the selection; fold or open a group'], ['M', 'mark the range or selection, again to unmark'],
       ['Esc', 'close the hits, then clear the range, then the selection'],
     ]],
-    ['Find', [['/', 'search all names'], ['N  ]', 'next hit'], ['Shift + N  [', 'hit before'], ['?', 'this help']]],
+    ['Reasons', [
+      [',  .', 'operation that it waited for; that waited for it'],
+    ]],
+    ['Find', [['/', 'search all names'], ['N  ]', 'next hit'], ['Shift + N  [', 'hit before'], ['O', 'open a trace of this machine; or drop it on the page'], ['?', 'this help']]],
   ];
 
   function make(tag, className, text) {
@@ -195,8 +198,10 @@
       t.parts.tip.hidden = true;
       return;
     }
-    const { x, y, slice, row, marker } = target;
-    if (slice) {
+    const { x, y, slice, row, marker, content } = target;
+    if (content) {
+      showTip(t, content, x, y);
+    } else if (slice) {
       t.tipFor = `${slice.table}:${slice.row}`;
       showTip(t, sliceFacts(t, slice), x, y);
       if (slice.count > 1 && slice.lane.kind !== 'counter' && slice.lane.kind !== 'engine') lookUpLongest(t, slice, x, y);
@@ -272,6 +277,7 @@
     dataset.fetches = String(t.feed ? t.feed.fetches : 0);
     dataset.ready = t.isReady ? '1' : '0';
     dataset.draws = String(t.draws);
+    dataset.reasons = t.reasons ? t.reasons.state : '';
   }
 
   ov.page = Object.assign(ov.page || {}, { build, button, make, clear, closeHelp, describe, openHelp, publish, say, status, tip });

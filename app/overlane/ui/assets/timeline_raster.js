@@ -15,6 +15,8 @@
   const LABEL_FROM_PIXELS = 26;
   const COLOUR = 0x00ffffff;
   const GHOST = 0x22000000; // alpha above a bar: shows the full height that its share is measured against
+  const HATCH_GROUND = 0x10000000;
+  const HATCH_STRIPE = 0x40000000;
   const AREA = 0x66000000; // alpha under a counter's line
 
   /** The pixels of a rounded corner that are not fully covered: [x, y, share, ...] from the outside. */
@@ -264,6 +266,28 @@
       for (let y = 0; y < last; y++) {
         for (let x = heads[tall - y]; x >= 0; x = next[x]) line[x] = colour[x];
         if (y >= first) pixels.set(part, (top + y) * width + low);
+      }
+    }
+
+    /**
+     * Fills what is still empty of columns [a, b) with quiet stripes.
+     * @param {object} pattern {colour, step, shift}: the stripes' pixel, their distance, and what keeps them in place
+     *   while panning
+     */
+    hatch(a, b, top, tall, { colour, step, shift }) {
+      const { width, pixels } = this;
+      const ground = (colour & COLOUR) | HATCH_GROUND;
+      const stripe = (colour & COLOUR) | HATCH_STRIPE;
+      const first = Math.max(0, top);
+      const last = Math.min(this.lines, top + tall);
+      const phase = ((shift % step) + step) % step;
+      for (let y = first; y < last; y++) {
+        const origin = y * width;
+        let place = (a + phase + (y - top)) % step;
+        for (let x = a; x < b; x++) {
+          if (pixels[origin + x] === 0) pixels[origin + x] = place === 0 ? stripe : ground;
+          if (++place === step) place = 0;
+        }
       }
     }
 

@@ -61,7 +61,7 @@
    * Lays out the tree.
    * @param {object} meta the timeline's JSON
    * @param {Set<string>} folded ids of the folded groups
-   * @param {object} options {hides(lane): whether a lane is left out}
+   * @param {object} options {hides(lane): whether a lane is left out, below(lane): px below its slices}
    * @returns {{rows: object[], total: number}} rows in drawing order with y and h in CSS px
    */
   function layout(meta, folded, options) {
@@ -72,7 +72,7 @@
     let y = 0;
     const addLane = (lane, level) => {
       const slot = slotHeight(lane.kind, lane.sublanes);
-      const h = slot * lane.sublanes + (lane.sublanes - 1) + 2 * PAD;
+      const h = slot * lane.sublanes + (lane.sublanes - 1) + 2 * PAD + options.below(lane);
       const tall = lane.sublabel ? Math.max(h, 34) : Math.max(h, 20);
       rows.push({ type: 'lane', lane, level, y, h: tall, top: Math.round((tall - h) / 2) + PAD, slot });
       y += tall;

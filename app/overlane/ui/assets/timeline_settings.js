@@ -8,8 +8,14 @@
     ['name', 'name', 'one colour per name of an operation'],
     ['stream', 'stream', 'one colour per stream'],
     ['partition', 'partition', 'one colour per partition of the device'],
+    ['cause', 'cause', 'the cause that held each operation longest before it started'],
   ];
-  const DEFAULTS = { colour: 'engine' };
+  const PARTS = [
+    ['waits', 'waits', 'a thin bar before each operation, from issue to start'],
+    ['gaps', 'gaps', 'idle time of each stream, filled by its cause'],
+    ['barriers', 'barriers', 'spans over the streams that each barrier held'],
+  ];
+  const DEFAULTS = { colour: 'engine', waits: true, gaps: true, barriers: true };
   const members = new Set();
   let current = null;
 
@@ -73,7 +79,16 @@
     box.setAttribute('aria-label', 'What the timeline shows');
     const settings = stored();
     const colours = COLOURS.map((one) => choice(t, 'radio', 'colour', one, settings.colour === one[0], () => set(t, 'colour', one[0])));
-    box.append(fields('Colour by', colours));
+    const parts = PARTS.map((one) => choice(t, 'checkbox', 'part', one, settings[one[0]], (isOn) => set(t, one[0], isOn)));
+    const exports = ov.page.make('div', 'ov-tl-row');
+    exports.append(
+      ov.page.button('PNG', 'Save what is shown as a picture (PNG)', () => ov.export.png(t)),
+      ov.page.button('SVG', 'Save what is shown as a drawing (SVG)', () => ov.export.svg(t)),
+    );
+    const state = ov.causes.sentence(t);
+    box.append(fields('Colour by', colours), fields('Reasons', parts));
+    if (state) box.append(ov.page.make('p', 'ov-tl-note', state));
+    box.append(fields('Save this view', [exports]));
     box.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape') return;
       closeMenu(t);
@@ -103,7 +118,7 @@
 
   function menuButton(t, button) {
     members.add(t);
-    const made = button('show', 'What is shown: the colours (V)', () => t.meta && toggleMenu(t));
+    const made = button('show', 'What is shown: colours, waits, gaps, barriers; save the view (V)', () => t.meta && toggleMenu(t));
     made.setAttribute('aria-haspopup', 'dialog');
     made.setAttribute('aria-expanded', 'false');
     queueMicrotask(() => { t.parts.menuButton = made; });

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dash import Input, Output, State, html, no_update
+from dash import Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
@@ -17,6 +17,8 @@ from overlane.ui.wiring import wire, wire_script
 if TYPE_CHECKING:
     import dash
 
+    from overlane.cache import OpenedTrace
+    from overlane.ui.reasons import Reasons
     from overlane.ui.store import TraceStore
 
 __all__ = ["NAME", "TITLE", "layout", "register"]
@@ -45,6 +47,7 @@ def layout() -> Component:
     return html.Div(
         [
             html.H1("Timeline", className="ov-hidden"),
+            dcc.Store(id=ids.REASONS),
             html.Div(
                 [
                     html.Div(id=ids.NOTICE, className="ov-over"),
@@ -117,6 +120,7 @@ def _register_panels(app: dash.Dash, store: TraceStore) -> None:
         Output(ids.DETAILS, "children"),
         Input(ids.SELECTION, "data"),
         Input(ids.OPEN, "data"),
+        Input(ids.REASONS, "data"),
     )
     wire(
         app,
@@ -159,7 +163,12 @@ def absence(state: dict[str, Any] | None) -> Component:
     return notice(f"Opening {state['name']} …", done)
 
 
-def show_details(store: TraceStore, selection: dict[str, Any] | None, state: dict[str, Any] | None) -> Any:
+def show_details(
+    store: TraceStore,
+    selection: dict[str, Any] | None,
+    state: dict[str, Any] | None,
+    _reasons: dict[str, Any] | None,
+) -> Any:
     """Return the panel of the selected slice, or of the whole trace when none of its slices is selected."""
     if not state or state["state"] != "ready":
         return None
@@ -168,13 +177,22 @@ def show_details(store: TraceStore, selection: dict[str, Any] | None, state: dic
         if selection and selection.get("trace") in shown and selection.get("row") is not None:
             opened = store.opened(selection["trace"])
             if opened is not None:
-                return selection_panel(opened, selection)
+                return selection_panel(opened, selection, _reasons_of(store, opened, selection))
         opened, facts = store.opened(state["trace"]), store.facts(state["trace"])
         if opened is None or facts is None:
             return None
         return trace_panel(opened, facts, state["trace"], state["rank"])
     except (OverlaneError, KeyError, IndexError) as error:
         return notice("Nothing to show.", f"The selected row cannot be found: {error}", kind="failed")
+
+
+def _reasons_of(store: TraceStore, opened: OpenedTrace, chosen: dict[str, Any]) -> Reasons | None:
+    """Return the causes of what is chosen, None while they are computed or where they cannot be."""
+    rank = chosen.get("rank")
+    try:
+        return store.reasons.get(opened, opened.trace.ranks[0] if rank in {None, ""} else int(str(rank)))
+    except OverlaneError:
+        return None
 
 
 def show_range(store: TraceStore, marked: dict[str, Any] | None, state: dict[str, Any] | None) -> Any:

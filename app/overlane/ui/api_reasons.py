@@ -1,0 +1,49 @@
+"""The routes of causes: the state of their computation, one operation's wait, barriers, the critical path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, Response, jsonify, request
+
+from overlane.ui import asked
+from overlane.ui.reasons import Reasons, barriers_json, op_json, reasons_json
+
+if TYPE_CHECKING:
+    from overlane.ui.reasons import ReasonsStore
+    from overlane.ui.store import TraceStore
+
+__all__ = ["add_reason_routes"]
+
+MAX_BARRIERS = 500
+"""Barriers of one answer; the costliest of the window."""
+
+
+def add_reason_routes(api: Blueprint, store: TraceStore, reasons_of: ReasonsStore) -> None:
+    """Answer why operations waited and streams were idle."""
+
+    def reasons(trace_id: str) -> Reasons:
+        opened = asked.opened_trace(store, trace_id)
+        found = reasons_of.get(opened, asked.rank(opened))
+        if found is None:
+            raise asked.NotReadyError(store.listing(trace_id), what="the causes of")
+        return found
+
+    @api.get("/traces/<trace_id>/reasons")
+    def state(trace_id: str) -> Response | tuple[Response, int]:
+        opened = asked.opened_trace(store, trace_id)
+        found = reasons_of.get(opened, asked.rank(opened))
+        if found is None:
+            return jsonify({"schema": 1, "state": "computing"}), 202
+        return jsonify(reasons_json(found))
+
+    @api.get("/traces/<trace_id>/reasons/op")
+    def op(trace_id: str) -> Response:
+        return jsonify(op_json(reasons(trace_id), asked.whole("op", low=0, high=2**40)))
+
+    @api.get("/traces/<trace_id>/barriers")
+    def barriers(trace_id: str) -> Response:
+        t0 = asked.whole("t0", low=-(2**62), high=2**62)
+        t1 = asked.whole("t1", low=-(2**62), high=2**62)
+        limit = asked.whole("limit", low=1, high=MAX_BARRIERS) if "limit" in request.args else 100
+        return jsonify(barriers_json(reasons(trace_id), t0, t1, limit=limit))

@@ -1,0 +1,451 @@
+/* Why: waits before operations, gaps of streams, and barriers over streams, as the server names them. */
+(function (ov) {
+  'use strict';
+
+  const POLL_MS = 700;
+  const BARRIERS = 200; // the costliest of a window; more would be a haze
+  const MARGIN = 0.5; // of a window, asked for on either side
+  const DRIFT = 2; // barriers are asked for anew when the scale differs by more
+  const GAP_LABEL_PX = 110;
+  const HATCH = 7; // px between the stripes of a gap
+  const STRIP = 5; // px
+  // Barriers take the colour of the cause that they are for what they held.
+  const COLOUR_OF_BARRIER = {
+    event_sync: 'host_sync', stream_sync: 'host_sync', context_sync: 'host_sync', device_sync: 'host_sync',
+  };
+
+  // ---- what the server knows
+
+  /** Asks until the causes of the trace are computed; nothing waits for it. */
+  async function load(t) {
+    const { feed } = t;
+    t.reasons = { state: 'computing', progress: 0 };
+    while (t.feed === feed) {
+      try {
+        const response = await fetch(feed.address('reasons', {}), { signal: feed.abort.signal });
+        if (t.feed !== feed) return;
+        const body = await response.json();
+        if (response.status === 200) return ready(t, body);
+        if (response.status !== 202 && response.status !== 503) {
+          t.reasons = { state: 'failed', error: body.error || 'The causes could not be computed.' };
+          return undefined;
+        }
+      } catch (error) {
+        if (error.name === 'AbortError') return undefined;
+      }
+      await new Promise((done) => { setTimeout(done, POLL_MS); });
+    }
+    return undefined;
+  }
+
+  function ready(t, body) {
+    t.reasons = { ...body, state: 'ready' };
+    t.laneOf = new Map();
+    t.meta.lanes.forEach((lane, index) => {
+      for (let k = 0; k < lane.sublanes; k++) t.laneOf.set(lane.first + k, index);
+    });
+    const count = 3 * t.meta.lanes.length + t.wireCount;
+    ov.layers.set(t, 'reasons', new ov.LayerFeed(t, { layer: 'reasons' }, (wires) => wiresFor(t, wires), count));
+    t.readTheme();
+    t.relayout();
+    needBarriers(t);
+    ov.page.tellReasons(t);
+    if (t.selection) ofSelection(t);
+    t.redraw();
+  }
+
+  /** The overlay's lanes for wire lanes of the timeline, by what is switched on. */
+  function wiresFor(t, wires) {
+    const found = new Set();
+    const n = t.meta.lanes.length;
+    const { settings } = t;
+    for (const wire of wires) {
+      const index = t.laneOf.get(wire);
+      const lane = t.meta.lanes[index];
+      if (!lane) continue;
+      if (lane.kind === 'stream') {
+        if (settings.waits) found.add(index);
+        if (settings.gaps) found.add(n + index);
+        if (settings.colour === 'cause') found.add(3 * n + wire);
+      }
+    }
+    return [...found];
+  }
+
+  const isOn = (t) => t.reasons?.state === 'ready' && Boolean(t.layers.reasons);
+
+  /** What to say in the menu of the state of the causes. */
+  function sentence(t) {
+    const { state, error, missing } = t.reasons || {};
+    if (state === 'ready') return (missing || []).join(' ');
+    if (state === 'failed') return error;
+    return 'The causes are being computed; they appear when they are there. This is done once per file.';
+  }
+
+  // ---- drawing on the lanes
+
+  function readTheme(t, style, context) {
+    const names = (t.reasons?.causes || []).map((cause) => `cause-${cause.name.replaceAll('_', '-')}`);
+    const table = ov.paint.tableOf(context, style, names);
+    const pixels = new Int32Array(32).fill(ov.paint.pack(ov.paint.mix(t.theme.dim, t.theme.bg, 0.55)));
+    pixels.set(table.pixels);
+    t.theme.causes = { ...table, pixels };
+  }
+
+  /** Room below the slices of a stream for its waits. */
+  function stripRoom(t, lane) {
+    return lane.kind === 'stream' && isOn(t) && t.settings.waits ? 4 : 0;
+  }
+
+  /** Draws what lies on one lane row beside its slices; returns gaps that can carry words. */
+  function drawRow(t, row, y, columns) {
+    if (!isOn(t)) return;
+    const index = t.laneOf.get(row.lane.first);
+    const n = t.meta.lanes.length;
+    const ratio = t.pixelRatio;
+    const { raster, settings, layers } = t;
+    const bottom = y + row.top + row.lane.sublanes * (row.slot + 1) - 1;
+    const strip = (wire, top, tall, table) => {
+      const look = { kind: 'strip', plain: true, labels: null, table, over: true };
+      raster.beginLane(Math.round(tall * ratio));
+      ov.chrome.addFromTiles(t, layers.reasons, wire, columns, look);
+      raster.endLane(Math.round(top * ratio), look);
+    };
+    if (row.lane.kind === 'stream' && settings.gaps) {
+      const top = Math.round((y + row.top) * ratio);
+      const tall = Math.round((bottom - y - row.top) * ratio);
+      hatchGaps(t, n + index, { top, tall, columns, row, y });
+    }
+    if (row.lane.kind === 'stream' && settings.waits) strip(index, bottom + 1, STRIP, t.theme.causes.pixels);
+  }
+
+  /** Fills the gaps of one stream that are wide enough with quiet stripes of their cause. */
+  function hatchGaps(t, wire, { top, tall, columns, row, y }) {
+    const { tile } = t.layers.reasons;
+    const bounds = tile && tile.lanes.get(wire);
+    if (!bounds) return;
+    const { perNs, origin } = t.scale;
+    const zero = tile.t0 * perNs - origin;
+    const ratio = t.pixelRatio;
+    const least = 5 * ratio;
+    let i = ov.wire.firstReaching(tile, bounds[0], bounds[1], -zero / perNs);
+    for (; i < bounds[1] && zero + tile.start[i] * perNs < columns; i++) {
+      const x0 = zero + tile.start[i] * perNs;
+      const x1 = zero + tile.end[i] * perNs;
+      if (x1 - x0 < least) continue;
+      const a = Math.max(0, Math.ceil(x0));
+      const b = Math.min(columns, Math.floor(x1));
+      t.raster.hatch(a, b, top, tall, { colour: t.theme.causes.pixels[tile.category[i]], step: Math.round(HATCH * ratio), shift: origin });
+      if ((b - a) / ratio >= GAP_LABEL_PX && tile.count[i] === 1 && row.slot >= 14) {
+        t.gapLabels.push({ x: t.left + a / ratio, room: (b - a) / ratio, y: t.top + y + row.top + row.slot / 2, cause: tile.category[i], ns: tile.end[i] - tile.start[i] });
+      }
+    }
+  }
+
+  /** Words in wide gaps: what was waited for and how long. */
+  function drawGapLabels(t, g) {
+    const font = `11px ${t.theme.font}`;
+    g.textBaseline = 'middle';
+    for (const { x, room, y, cause, ns } of t.gapLabels) {
+      const title = t.reasons.causes[cause]?.title ?? 'idle';
+      const both = `${title} · ${ov.time.duration(ns)}`;
+      const text = t.fitter.width(g, font, both) <= room - 20 ? both : t.fitter.fit(g, font, title, room - 20);
+      if (!text) continue;
+      const width = t.fitter.width(g, font, text);
+      const left = x + (room - width) / 2;
+      g.fillStyle = ov.paint.css(t.theme.bg, 0.82);
+      g.beginPath();
+      g.roundRect(left - 5, y - 8, width + 10, 16, 4);
+      g.fill();
+      g.font = font;
+      g.fillStyle = ov.paint.css(t.theme.causes.colours[cause]);
+      g.fillText(text, left, y + 0.5);
+    }
+  }
+
+  // ---- barriers
+
+  function isCurrent(t) {
+    const held = t.barriers;
+    const { view } = t;
+    if (!held || held.feed !== t.feed) return false;
+    const drift = Math.max(held.span / view.span, view.span / held.span);
+    const reaches = held.t0 <= Math.max(0, view.t0) && held.t1 >= Math.min(t.spanNs, view.t1);
+    return reaches && (drift < DRIFT || !held.isCut);
+  }
+
+  async function needBarriers(t) {
+    if (!isOn(t) || !t.settings.barriers || t.barriersPending || isCurrent(t)) return;
+    const { feed, view } = t;
+    const t0 = Math.floor(Math.max(0, view.t0 - view.span * MARGIN));
+    const t1 = Math.max(t0 + 1, Math.ceil(Math.min(t.spanNs, view.t1 + view.span * MARGIN)));
+    const { span } = view;
+    t.barriersPending = true;
+    try {
+      const response = await fetch(feed.address('barriers', { t0, t1, limit: BARRIERS }), { signal: feed.abort.signal });
+      if (!response.ok) throw new Error(await ov.wire.failure(response));
+      const body = await response.json();
+      t.barriers = { feed, t0, t1, span, list: body.barriers, isCut: body.total > body.barriers.length };
+    } catch (error) {
+      if (error.name !== 'AbortError') {
+        console.warn(`Barriers are not drawn: ${error.message}`);
+        t.barriers = { feed, t0: -Infinity, t1: Infinity, span, list: [], isCut: false };
+      }
+    }
+    t.barriersPending = false;
+    if (t.feed !== feed) return;
+    t.redraw();
+    needBarriers(t);
+  }
+
+  const causeOfBarrier = (kind) => COLOUR_OF_BARRIER[kind] || kind;
+
+  function barrierColour(t, kind) {
+    const place = t.reasons.causes.findIndex((cause) => cause.name === causeOfBarrier(kind));
+    return t.theme.causes.colours[place] || t.theme.text;
+  }
+
+  /** Where a barrier lies on the canvas: one box per stretch of neighbouring streams that it held. */
+  function boxesOf(t, barrier, rowsByLane) {
+    const x0 = Math.max(t.left, t.xOf(barrier.start_ns));
+    const x1 = Math.min(t.left + t.plotWidth, Math.max(t.xOf(barrier.end_ns), x0 + 1));
+    if (x1 <= t.left || x0 >= t.left + t.plotWidth) return [];
+    const rows = barrier.lanes.map((id) => rowsByLane.get(id)).filter(Boolean).sort((a, b) => a.y - b.y);
+    const boxes = [];
+    for (const row of rows) {
+      const last = boxes[boxes.length - 1];
+      if (last && Math.abs(last.bottom - row.y) < 2) last.bottom = row.y + row.h;
+      else boxes.push({ top: row.y, bottom: row.y + row.h });
+    }
+    return boxes.map(({ top, bottom }) => ({ x: x0, width: x1 - x0, y: t.top + top - t.scrollTop, height: bottom - top - 1 }));
+  }
+
+  function drawBarriers(t, g) {
+    t.barrierBoxes = [];
+    if (!isOn(t) || !t.settings.barriers || !t.barriers) return;
+    const rowsByLane = new Map(t.shownRows().filter((row) => row.type === 'lane').map((row) => [row.lane.id, row]));
+    g.save();
+    g.beginPath();
+    g.rect(t.left, t.top, t.plotWidth, t.height - t.top);
+    g.clip();
+    for (const barrier of [...t.barriers.list].reverse()) { // the costliest lies on top
+      const colour = barrierColour(t, barrier.kind);
+      boxesOf(t, barrier, rowsByLane).forEach((box, at) => {
+        g.fillStyle = ov.paint.css(colour, box.width < 3 ? 0.5 : 0.13);
+        g.fillRect(box.x, box.y, box.width, box.height);
+        t.barrierBoxes.push({ ...box, barrier });
+        if (box.width < 3) return;
+        g.fillStyle = ov.paint.css(colour, 0.75);
+        g.fillRect(box.x, box.y, 1, box.height);
+        g.fillRect(box.x + box.width - 1, box.y, 1, box.height);
+        if (at === 0) t.barrierLabels.push({ box, barrier, colour });
+      });
+    }
+    g.restore();
+  }
+
+  /** Labels on the upper edge of barriers, where they fit whole and hide no other; the costliest first. */
+  function drawBarrierLabels(t, g) {
+    const font = `600 10px ${t.theme.font}`;
+    const taken = [];
+    g.textBaseline = 'middle';
+    g.lineWidth = 1;
+    for (const { box, barrier, colour } of [...t.barrierLabels].reverse()) {
+      const words = [`${barrier.title} · ${ov.time.duration(barrier.lost_ns)} lost`, barrier.title]
+        .find((text) => t.fitter.width(g, font, text) + 12 <= box.width);
+      if (!words) continue;
+      const pill = { x: box.x, y: Math.max(t.top, box.y - 7), width: t.fitter.width(g, font, words) + 10 };
+      if (taken.some((one) => one.y === pill.y && pill.x < one.x + one.width + 2 && one.x < pill.x + pill.width + 2)) continue;
+      taken.push(pill);
+      g.fillStyle = ov.paint.css(t.theme.bg, 0.92);
+      g.strokeStyle = ov.paint.css(colour, 0.8);
+      g.beginPath();
+      g.roundRect(pill.x + 0.5, pill.y + 0.5, pill.width, 13, 4);
+      g.fill();
+      g.stroke();
+      g.font = font;
+      g.fillStyle = ov.paint.css(colour);
+      g.fillText(words, pill.x + 5.5, pill.y + 7.5);
+    }
+  }
+
+  // ---- under the mouse
+
+  /** What lies under a point beside slices: a wait, a gap or a barrier, as {title, facts}; null for nothing. */
+  function at(t, x, y) {
+    if (!isOn(t) || x < t.left) return null;
+    const row = t.rows[ov.rows.rowAt(t.rows, y - t.top + t.scrollTop)];
+    if (!row || row.type !== 'lane' || row.lane.kind !== 'stream') return null;
+    const inRow = y - t.top + t.scrollTop - row.y;
+    const bottom = row.top + row.lane.sublanes * (row.slot + 1);
+    const index = t.laneOf.get(row.lane.first);
+    const n = t.meta.lanes.length;
+    const time = t.timeAt(x);
+    if (t.settings.waits && inRow >= bottom) {
+      const found = under(t, index, time);
+      if (found) return facts(t, found, 'Waiting', 'an operation of this stream, issued and not started');
+    }
+    const barrier = t.settings.barriers ? barrierAt(t, x, y) : null;
+    const gap = t.settings.gaps ? under(t, n + index, time) : null;
+    if (!gap) return barrier;
+    const idle = facts(t, gap, 'Idle', 'nothing ran on this stream');
+    if (barrier) idle.facts.push(['barrier', barrier.title.replace('Barrier: ', '')], ...barrier.facts);
+    return idle;
+  }
+
+  function under(t, wire, time) {
+    const { tile } = t.layers.reasons;
+    const bounds = tile && tile.lanes.get(wire);
+    if (!bounds) return null;
+    const offset = time - tile.t0;
+    const near = (2 * t.view.span) / t.plotWidth;
+    let i = ov.wire.firstReaching(tile, bounds[0], bounds[1], offset - near);
+    while (i < bounds[1] && tile.end[i] < offset - near) i++;
+    if (i >= bounds[1] || tile.start[i] > offset + near) return null;
+    return { tile, i };
+  }
+
+  function facts(t, { tile, i }, what, meaning) {
+    const cause = t.reasons.causes[tile.category[i]];
+    const many = tile.count[i] > 1;
+    const length = ov.time.duration(tile.end[i] - tile.start[i]);
+    const found = [[many ? 'mostly' : 'cause', cause ? cause.title : 'unknown'], ['', cause ? cause.sentence : '']];
+    found.push(many ? ['parts', `${tile.count[i]} within ${length}`] : ['length', length]);
+    found.push(['', meaning]);
+    return { title: `${what}: ${cause ? cause.title : 'unknown'}`, facts: found };
+  }
+
+  function barrierAt(t, x, y) {
+    let best = null;
+    for (const box of t.barrierBoxes || []) {
+      const isIn = x >= box.x - 1 && x <= box.x + box.width + 1 && y >= box.y && y <= box.y + box.height;
+      if (isIn && (!best || box.width <= best.width)) best = box;
+    }
+    if (!best) return null;
+    const { barrier } = best;
+    const count = barrier.ops_held;
+    const names = barrier.ops.map((op) => op.name || `operation ${op.row}`);
+    if (count > names.length) names.push(`and ${count - names.length} more`);
+    const list = [
+      ['lost', `${ov.time.duration(barrier.lost_ns)} over ${barrier.streams_held} ${barrier.streams_held === 1 ? 'stream' : 'streams'}`],
+      ['span', `${ov.time.duration(barrier.end_ns - barrier.start_ns)} from ${ov.time.time(barrier.start_ns, 1000, barrier.start_ns)}`],
+      [`held (${count})`, names.join('; ') || 'no operation'],
+      ['is', barrier.proof],
+    ];
+    return { title: `Barrier: ${barrier.title}`, facts: list, barrier };
+  }
+
+  // ---- the selection
+
+  /** Asks what the selected operation waited for and what waited for it. */
+  async function ofSelection(t) {
+    t.why = null;
+    const { selection, feed } = t;
+    if (!selection || selection.table !== 'ops' || t.reasons?.state !== 'ready') return;
+    try {
+      const response = await fetch(feed.address('reasons/op', { op: selection.row }), { signal: feed.abort.signal });
+      if (!response.ok || t.feed !== feed || t.selection?.row !== selection.row) return;
+      t.why = await response.json();
+      t.redrawOver();
+    } catch (error) {
+      if (error.name !== 'AbortError') console.warn(`The dependencies are not drawn: ${error.message}`);
+    }
+  }
+
+  /** Walks to the operation that the selected one waited for (-1), or to the first that waited for it (1). */
+  async function walk(t, direction) {
+    if (!t.selection || t.selection.table !== 'ops') {
+      ov.page.say(t, 'Select an operation first.');
+      return;
+    }
+    for (let tries = 0; !t.why && t.reasons?.state === 'ready' && tries < 40; tries++) {
+      await new Promise((done) => { setTimeout(done, 25); });
+    }
+    if (!t.why) {
+      ov.page.say(t, sentence(t) || 'Its dependencies are not known.');
+      return;
+    }
+    const edges = (direction < 0 ? t.why.waited_for : t.why.waiting).filter((edge) => edge.op !== null);
+    if (!edges.length) {
+      ov.page.say(t, direction < 0 ? 'It depends on no recorded operation.' : 'No recorded operation depends on it.');
+      return;
+    }
+    const [edge] = edges;
+    ov.page.say(t, `${edge.kind} dependency: ${edge.name}`);
+    await t.select('ops', edge.op);
+  }
+
+  function pointOn(t, wire, ns) {
+    const row = t.rowOfWire.get(wire);
+    if (!row || row.type !== 'lane') return null;
+    return { x: t.xOf(ns), y: t.top + ov.rows.slotTop(row, wire) - t.scrollTop + row.slot / 2 };
+  }
+
+  function arrow(g, from, to, colour, width) {
+    const bend = Math.min(70, Math.max(18, Math.abs(to.x - from.x) * 0.4));
+    g.strokeStyle = colour;
+    g.fillStyle = colour;
+    g.lineWidth = width;
+    g.beginPath();
+    g.moveTo(from.x, from.y);
+    g.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x - 6, to.y);
+    g.stroke();
+    g.beginPath();
+    g.moveTo(to.x, to.y);
+    g.lineTo(to.x - 8, to.y - 4.5);
+    g.lineTo(to.x - 8, to.y + 4.5);
+    g.fill();
+  }
+
+  /** The whole wait of the selection, and arrows from what it waited for and to what waited for it. */
+  function drawSelection(t, g) {
+    const { why, selection } = t;
+    if (!why || !selection || selection.row !== why.op || selection.table !== 'ops') return;
+    const row = t.rowOfWire.get(selection.wire);
+    if (!row || row.type !== 'lane') return;
+    const top = t.top + row.y + row.top + row.lane.sublanes * (row.slot + 1) - t.scrollTop;
+    for (const part of why.parts) {
+      const x0 = Math.max(t.left - 5, t.xOf(part.start_ns));
+      const x1 = Math.min(t.width, t.xOf(part.end_ns));
+      if (x1 <= x0) continue;
+      g.fillStyle = ov.paint.css(t.theme.bg);
+      g.fillRect(x0, top - 2, x1 - x0, 8);
+      g.fillStyle = ov.paint.css(t.theme.causes.colours[part.cause] || t.theme.text);
+      g.fillRect(x0, top - 1, Math.max(1, x1 - x0), 6);
+    }
+    drawArrows(t, g, why, selection);
+  }
+
+  function drawArrows(t, g, why, selection) {
+    const start = pointOn(t, selection.wire, selection.start);
+    const end = pointOn(t, selection.wire, selection.end);
+    const font = `600 10px ${t.theme.font}`;
+    const draw = (edges, isBefore) => {
+      for (const edge of edges) {
+        const other = edge.lane === null ? null : pointOn(t, edge.lane, isBefore ? edge.end_ns : edge.start_ns);
+        if (!other) continue;
+        const colour = isBefore ? t.theme.accent : t.theme.dim;
+        const [from, to] = isBefore ? [other, start] : [end, other];
+        arrow(g, from, to, ov.paint.css(colour, edge.certainty === 'certain' ? 0.95 : 0.55), isBefore ? 1.75 : 1.25);
+        if (!isBefore || Math.abs(to.y - from.y) < 14) continue;
+        const text = edge.kind.replaceAll('_', ' ');
+        const y = (from.y + to.y) / 2;
+        const x = Math.min(t.left + t.plotWidth - t.fitter.width(g, font, text) - 6, Math.max(t.left + 4, Math.max(from.x, to.x) + 8));
+        g.font = font;
+        g.lineWidth = 3;
+        g.strokeStyle = ov.paint.css(t.theme.bg, 0.9);
+        g.strokeText(text, x, y);
+        g.fillStyle = ov.paint.css(colour);
+        g.fillText(text, x, y);
+      }
+    };
+    g.textBaseline = 'middle';
+    draw(why.waiting, false);
+    draw(why.waited_for, true);
+  }
+
+  ov.causes = {
+    at, barrierColour, drawBarrierLabels, drawBarriers, drawGapLabels, drawRow, drawSelection, isOn, load, needBarriers, ofSelection, readTheme, sentence,
+    stripRoom, walk,
+  };
+})((window.overlane = window.overlane || {}));

@@ -1,0 +1,348 @@
+"""Why operations waited and streams were idle, ready to be drawn: computed in the background, once per trace.
+
+A page asks again until it is there; nothing waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from overlane.analysis.causes import CAUSES
+from overlane.errors import OverlaneError
+from overlane.ui.rows import row_title
+
+if TYPE_CHECKING:
+    from overlane.analysis.barriers import Barriers
+    from overlane.analysis.dependencies import Dependencies, Edge
+    from overlane.analysis.idle import Idle
+    from overlane.analysis.waits import Waits
+    from overlane.cache import OpenedTrace
+    from overlane.timeline import Timeline
+    from overlane.trace import Trace
+
+__all__ = ["Reasons", "ReasonsStore", "barriers_json", "op_json", "reasons_json"]
+
+Array = npt.NDArray[Any]
+_log = logging.getLogger(__name__)
+
+KEPT = 6
+"""Traces whose causes stay in memory."""
+EDGES_SHOWN = 16
+"""Dependencies of one operation that are drawn; thousands can wait for one."""
+OPS_NAMED = 6
+"""Held operations of a barrier that are named."""
+
+TITLES = {
+    "legacy_default_stream": "legacy default stream",
+    "event_wait": "event wait",
+    "event_sync": "event synchronization",
+    "stream_sync": "stream synchronization",
+    "context_sync": "context synchronization",
+    "device_sync": "device synchronization",
+    "implicit_sync": "implicit synchronization",
+    "allocation": "allocation",
+    "module_load": "module load",
+    "blocking_copy": "blocking copy",
+}
+"""Kind of a barrier to words for it."""
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """The causes of one rank of a trace.
+
+    Attributes:
+        trace: The trace.
+        dependencies: What every operation depends on.
+        waits: Why operations waited.
+        idle: Why streams were idle.
+        barriers: What held several streams.
+        timeline: The timeline that they are drawn over.
+        overlay: Waits, gaps, critical path and operations by cause, on numbered lanes.
+        op_lane: int32 (ops,), lane of each operation, -1 for none.
+        lane_ids: Id of each lane.
+        lane_of_stream: Number of a stream in the analyses to its lane, -1 for none: int32.
+    """
+
+    trace: Trace
+    dependencies: Dependencies
+    waits: Waits
+    idle: Idle
+    barriers: Barriers
+    timeline: Timeline
+    overlay: Timeline
+    op_lane: Array
+    lane_ids: list[str]
+    lane_of_stream: Array
+
+
+def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
+    """Compute the causes of one rank; takes seconds for a million operations."""
+    from overlane.analysis.barriers import barriers  # noqa: PLC0415 - each loads compiled code
+    from overlane.analysis.dependencies import dependencies  # noqa: PLC0415
+    from overlane.analysis.idle import idle  # noqa: PLC0415
+    from overlane.analysis.waits import waits  # noqa: PLC0415
+    from overlane.timeline.reasons import lanes_of_rows  # noqa: PLC0415
+
+    trace, timeline = opened.trace, opened.timeline(rank)
+    deps = dependencies(trace)
+    waited = waits(trace, deps)
+    idled = idle(trace, deps, waited)
+    op_lane = lanes_of_rows(trace, timeline, rank, "ops")
+    lane_of_stream = np.full(len(deps.streams) + 1, -1, np.int32)
+    lane_of_stream[deps.stream_key] = op_lane
+    return Reasons(
+        trace=trace,
+        dependencies=deps,
+        waits=waited,
+        idle=idled,
+        barriers=barriers(trace, deps, waited, idled),
+        timeline=timeline,
+        overlay=_overlay(opened, rank, waited, idled, op_lane),
+        op_lane=op_lane,
+        lane_ids=[lane["id"] for lane in timeline.meta()["lanes"]],
+        lane_of_stream=lane_of_stream,
+    )
+
+
+def _overlay(opened: OpenedTrace, rank: int | None, waits: Waits, idle: Idle, op_lane: Array) -> Timeline:
+    from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code
+    from overlane.timeline.overlay import write_overlay  # noqa: PLC0415
+    from overlane.timeline.reasons import by_cause_layer, gap_layer, main_causes, wait_layer  # noqa: PLC0415
+
+    trace, timeline = opened.trace, opened.timeline(rank)
+    lanes = len(timeline.meta()["lanes"])
+    parts = (waits.op, waits.start_ns, waits.end_ns, waits.cause)
+    starts = trace.column("ops", "start_ns")
+    layers = [
+        wait_layer(parts, starts, op_lane),
+        gap_layer(gaps_of_streams(idle), op_lane, first_lane=lanes),
+        by_cause_layer(timeline, main_causes(parts, len(starts)), first_lane=3 * lanes),
+    ]
+    tables = ["ops"] * (3 * lanes + timeline.wire_lanes)
+    # Mapped files stay readable once the folder is gone.
+    with tempfile.TemporaryDirectory(prefix="overlane-") as name:
+        write_overlay(trace, rank, layers, tables, Path(name))
+        return Timeline.open(trace, rank, Path(name))
+
+
+def gaps_of_streams(idle: Idle) -> tuple[Array, Array, Array, Array]:
+    """Return next operation, start, end and cause of the parts of the gaps of all streams."""
+    from overlane.analysis.idle import SCOPES  # noqa: PLC0415 - loads compiled code
+
+    of = idle.scope[idle.gap] == SCOPES.index("stream")
+    return idle.next_op[idle.gap][of], idle.part_start_ns[of], idle.part_end_ns[of], idle.cause[of]
+
+
+class ReasonsStore:
+    """The causes of the traces that were asked for last; safe to use from several threads."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._jobs: OrderedDict[tuple[str, int | None], _Job] = OrderedDict()
+        self._guard = threading.Lock()
+        self._turn = threading.Lock()
+
+    def get(self, opened: OpenedTrace, rank: int | None) -> Reasons | None:
+        """Return the causes of one rank, None while they are computed in the background.
+
+        Raises:
+            OverlaneError: They could not be computed.
+        """
+        key = (opened.key, rank)
+        with self._guard:
+            job = self._jobs.get(key)
+            if job is None:
+                job = self._jobs[key] = _Job()
+                threading.Thread(
+                    target=self._work, args=(job, opened, rank), name="overlane-reasons", daemon=True
+                ).start()
+                while len(self._jobs) > self._kept:
+                    self._jobs.popitem(last=False)
+            self._jobs.move_to_end(key)
+        if job.error:
+            raise OverlaneError(job.error)
+        return job.reasons
+
+    def _work(self, job: _Job, opened: OpenedTrace, rank: int | None) -> None:
+        with self._turn:  # one after the other: each takes all the memory and cores that it can get
+            try:
+                job.reasons = compute(opened, rank)
+            except OverlaneError as error:
+                job.error = str(error)
+            except MemoryError:
+                job.error = "The causes of this trace do not fit into this machine's memory."
+            except Exception as error:  # noqa: BLE001 - one bad trace must not take the server down
+                _log.exception("the causes could not be computed")
+                job.error = (
+                    f"The causes could not be computed, a fault of Overlane ({type(error).__name__}); "
+                    "please report it with what the server printed."
+                )
+
+
+@dataclass
+class _Job:
+    reasons: Reasons | None = None
+    error: str = ""
+
+
+# ---------------------------------------------------------------------- as JSON
+
+
+def reasons_json(reasons: Reasons) -> dict[str, Any]:
+    """Return what a client needs before it draws causes: their names and what the trace cannot prove."""
+    return {
+        "schema": 1,
+        "state": "ready",
+        "causes": [
+            {"name": cause.name, "title": cause.title, "sentence": cause.sentence} for cause in CAUSES
+        ],
+        "missing": missing(reasons),
+    }
+
+
+def missing(reasons: Reasons) -> list[str]:
+    """Return sentences for what this trace cannot tell, and how to record it."""
+    waits = reasons.waits
+    found = []
+    unknown = int((waits.wait_ns < 0).sum())
+    if unknown and unknown == len(waits.wait_ns):
+        found.append(
+            "No operation says when it was issued, so no wait is drawn: record host calls together with the "
+            "device's work."
+        )
+    elif unknown:
+        found.append(f"{unknown} operations do not say when they were issued; they have no wait.")
+    return found
+
+
+def op_json(reasons: Reasons, op: int) -> dict[str, Any]:
+    """Return the wait of one operation in parts, what it waited for, and what waited for it.
+
+    Raises:
+        IndexError: There is no such operation.
+    """
+    trace = reasons.trace
+    if not 0 <= op < trace.table("ops").num_rows:
+        raise IndexError(f"there is no operation {op}; the trace has {trace.table('ops').num_rows}")
+    before = sorted(reasons.dependencies.of(op), key=lambda edge: -(edge.end_ns or 0))
+    after = reasons.dependencies.successors(op)
+    issued = int(reasons.dependencies.issued_ns[op])
+    return {
+        "schema": 1,
+        "op": op,
+        "issued_ns": None if issued < 0 else issued,
+        "parts": parts_json(reasons, op),
+        "waited_for": [edge_json(reasons, edge, edge.source) for edge in before[:EDGES_SHOWN]],
+        "waited_for_count": len(before),
+        "waiting": [edge_json(reasons, edge, edge.op) for edge in after[:EDGES_SHOWN]],
+        "waiting_count": len(after),
+    }
+
+
+def parts_json(reasons: Reasons, op: int) -> list[dict[str, Any]]:
+    """Return the parts of one operation's wait in order of time."""
+    from overlane.analysis.dependencies import PROOF_TABLES  # noqa: PLC0415 - loads compiled code
+
+    waits = reasons.waits
+    low, high = (int(v) for v in np.searchsorted(waits.op, [op, op + 1]))
+    found = []
+    for at in range(low, high):
+        bits = int(waits.also_open[at])
+        cause = int(waits.cause[at])
+        table, row = PROOF_TABLES[waits.proof_table[at]], int(waits.proof_row[at])
+        found.append({
+            "start_ns": int(waits.start_ns[at]),
+            "end_ns": int(waits.end_ns[at]),
+            "cause": cause,
+            "name": CAUSES[cause].name,
+            "title": CAUSES[cause].title,
+            "proof_table": table if row >= 0 else None,
+            "proof_row": row if row >= 0 else None,
+            "also_open": [other.title for code, other in enumerate(CAUSES) if bits >> code & 1],
+            "is_below_fit_error": bool(waits.is_below_fit_error[at]),
+        })  # fmt: skip
+    return found
+
+
+def edge_json(reasons: Reasons, edge: Edge, other: int | None) -> dict[str, Any]:
+    """Return one dependency with the operation at its other end, None where that is a host call."""
+    found: dict[str, Any] = {
+        "op": other,
+        "kind": edge.kind,
+        "certainty": edge.certainty,
+        "proof_table": edge.proof_table or None,
+        "proof_row": edge.proof_row if edge.proof_row >= 0 else None,
+        "name": "",
+        "lane": None,
+        "start_ns": None,
+        "end_ns": edge.end_ns,
+    }
+    if other is None:
+        return found
+    place = reasons.timeline.locate("ops", other)
+    if place is not None:
+        found["lane"], found["start_ns"], found["end_ns"] = place
+    found["name"] = reasons.timeline.word("ops", other) or row_title("ops", other)
+    return found
+
+
+def barriers_json(reasons: Reasons, t0_ns: int, t1_ns: int, *, limit: int) -> dict[str, Any]:
+    """Return the costliest barriers that held a stream in a window.
+
+    Args:
+        reasons: The causes.
+        t0_ns: Start of the window.
+        t1_ns: End of the window.
+        limit: Most barriers to return.
+    """
+    barriers = reasons.barriers
+    held = np.diff(barriers.stream_begins) > 0
+    places = np.flatnonzero(held & (barriers.start_ns < t1_ns) & (barriers.end_ns > t0_ns))
+    found = [barrier_json(reasons, int(place)) for place in places[:limit]]
+    return {
+        "schema": 1,
+        "total": len(places),
+        "barriers": [barrier for barrier in found if barrier["lanes"]],
+    }
+
+
+def barrier_json(reasons: Reasons, place: int) -> dict[str, Any]:
+    """Return one barrier: what it is, what it held, and on which lanes.
+
+    Args:
+        reasons: The causes.
+        place: Its rank by cost, 0 is the costliest.
+    """
+    barrier = reasons.barriers[place]
+    lanes = reasons.lane_of_stream[list(barrier.streams_held)]
+    timeline = reasons.timeline
+    ops = [
+        {"row": int(op), "name": timeline.word("ops", int(op)) or ""} for op in barrier.ops_held[:OPS_NAMED]
+    ]
+    name = timeline.word(barrier.proof_table, barrier.proof_row)
+    return {
+        "rank": place,
+        "kind": barrier.kind,
+        "title": TITLES[barrier.kind],
+        "start_ns": barrier.start_ns,
+        "end_ns": barrier.end_ns,
+        "lost_ns": barrier.lost_ns,
+        "lanes": [reasons.lane_ids[lane] for lane in lanes.tolist() if lane >= 0],
+        "streams_held": len(barrier.streams_held),
+        "ops_held": len(barrier.ops_held),
+        "ops": ops,
+        "proof_table": barrier.proof_table,
+        "proof_row": barrier.proof_row,
+        "proof": " ".join(filter(None, [row_title(barrier.proof_table, barrier.proof_row), name])),
+        "critical_ns": barrier.critical_ns,
+    }

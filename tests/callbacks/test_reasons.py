@@ -1,0 +1,127 @@
+"""The routes and panels of causes: what they say is what the analyses found."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from callbacks.conftest import WAIT_S, settle
+from overlane.analysis.barriers import barriers
+from overlane.analysis.causes import CAUSES
+from overlane.analysis.dependencies import dependencies
+from overlane.analysis.idle import idle
+from overlane.analysis.waits import waits
+from overlane.samples import sample_path
+from overlane.ui.server import create_app
+from overlane.ui.store import TraceStore
+
+NAME = "default-stream-legacy"
+ADDRESS = f"/api/traces/{NAME}"
+
+
+@pytest.fixture(scope="module")
+def legacy(cache):
+    """A store of one recording in which the legacy default stream held another, and its client."""
+    store = TraceStore([sample_path(NAME)], cache=cache)
+    store.request(NAME)
+    settle(store, NAME)
+    client = create_app(store).server.test_client()
+    until = time.monotonic() + WAIT_S
+    while client.get(f"{ADDRESS}/reasons").status_code == 202:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    yield store, client
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def found(legacy):
+    trace = legacy[0].opened(NAME).trace
+    deps = dependencies(trace)
+    waited = waits(trace, deps)
+    idled = idle(trace, deps, waited)
+    return trace, deps, waited, idled, barriers(trace, deps, waited, idled)
+
+
+def test_the_state_names_all_causes(legacy):
+    body = legacy[1].get(f"{ADDRESS}/reasons").json
+    assert body["state"] == "ready"
+    assert [cause["name"] for cause in body["causes"]] == [cause.name for cause in CAUSES]
+
+
+def test_an_operation_says_its_parts_and_edges(legacy, found):
+    trace, deps, waited, _, _ = found
+    for op in range(trace.table("ops").num_rows):
+        body = legacy[1].get(f"{ADDRESS}/reasons/op?op={op}").json
+        mine = np.flatnonzero(waited.op == op)
+        assert [(p["start_ns"], p["end_ns"], p["cause"]) for p in body["parts"]] == [
+            (waited.start_ns[at], waited.end_ns[at], waited.cause[at]) for at in mine
+        ]
+        edges = [(edge.source, edge.kind) for edge in deps.of(op)]
+        assert sorted((e["op"] or -1, e["kind"]) for e in body["waited_for"]) == sorted(
+            (source or -1, kind) for source, kind in edges
+        )
+        ends = [e["end_ns"] or 0 for e in body["waited_for"]]
+        assert ends == sorted(ends, reverse=True), "what ended last comes first"
+        assert body["waiting_count"] == len(deps.successors(op))
+
+
+def test_no_such_operation_is_said(legacy):
+    answer = legacy[1].get(f"{ADDRESS}/reasons/op?op=999")
+    assert answer.status_code == 404
+    assert "no operation 999" in answer.json["error"]
+
+
+def test_barriers_of_a_window_are_the_costliest_with_their_lanes(legacy, found):
+    trace, deps, *_, all_barriers = found
+    body = legacy[1].get(f"{ADDRESS}/barriers?t0=0&t1={trace.span_ns}&limit=3").json
+    holding = [one for one in map(all_barriers.__getitem__, range(len(all_barriers))) if one.streams_held]
+    assert body["total"] == len(holding)
+    assert [b["lost_ns"] for b in body["barriers"]] == [one.lost_ns for one in holding[:3]]
+    first = holding[0]
+    streams = {f"s:0:1:{deps.streams[key].stream_id}" for key in first.streams_held}
+    assert set(body["barriers"][0]["lanes"]) == streams
+    assert body["barriers"][0]["ops_held"] == len(first.ops_held)
+    before = legacy[1].get(f"{ADDRESS}/barriers?t0=0&t1={first.start_ns}").json["barriers"]
+    assert first.proof_row not in {b["proof_row"] for b in before if b["kind"] == first.kind}
+
+
+def tile(client, lanes):
+    """(wire lane, start, end, category) of the items of the overlay, in ns."""
+    data = client.get(f"{ADDRESS}/tile?t0=0&t1=142540664&px=16000&layer=reasons&lanes={lanes}").data
+    count = int(np.frombuffer(data, "<u4", 1, 4)[0])
+    at = 48
+    start, end = np.frombuffer(data, "<f4", count, at), np.frombuffer(data, "<f4", count, at + 4 * count)
+    lane = np.frombuffer(data, "<u2", count, at + 20 * count)
+    category = np.frombuffer(data, "<u1", count, at + 23 * count)
+    return list(zip(lane.tolist(), start.tolist(), end.tolist(), category.tolist(), strict=True))
+
+
+def test_the_overlay_numbers_its_lanes_by_the_timeline(legacy, found):
+    trace, _, _, idled, _ = found
+    lanes = legacy[1].get(f"{ADDRESS}/timeline").json["lanes"]
+    names = [lane["id"] for lane in lanes]
+    stream = names.index("s:0:1:13")
+    gap = tile(legacy[1], len(lanes) + stream)
+    of_13 = [
+        (int(idled.part_start_ns[at]), int(idled.part_end_ns[at]), int(idled.cause[at]))
+        for at in range(len(idled.gap))
+        if idled.scope[idled.gap[at]] == 0
+        and trace.table("ops")["stream_id"][int(idled.next_op[idled.gap[at]])].as_py() == 13
+    ]
+    long = [part for part in of_13 if part[1] - part[0] > 20_000]
+    assert long
+    shown = [(start, end, category) for _, start, end, category in gap if end - start > 20_000]
+    assert [category for *_, category in shown] == [category for *_, category in long]
+    for one, other in zip(shown, long, strict=True):
+        assert one[:2] == pytest.approx(other[:2], abs=16)  # float32 over 142 ms
+
+
+def test_a_trace_without_host_calls_says_what_is_missing(client, store):
+    until = time.monotonic() + WAIT_S
+    while client.get("/api/traces/host/reasons").status_code != 200:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    assert client.get("/api/traces/host/barriers?t0=0&t1=100").json["barriers"] == []
