@@ -227,7 +227,7 @@ def _need(work: Launch) -> tuple[int, int, int, int]:
 
 
 def _is_triggered_unseen(operation: Operation, issued_ns: int) -> bool:
-    """Whether it was let start by a trigger, which no row shows, before the kernel in front of it had ended."""
+    """Whether a trigger, which no row shows, let it start before the kernel in front of it had ended."""
     behind = operation.behind
     if behind is None or behind.operation is None or behind.operation.trigger is None:
         return False

@@ -38,6 +38,7 @@ class _Draft:
     flags: list[str] = field(default_factory=list)
     kernels: int = 0
     allocated: int = 0
+    live: list[str] = field(default_factory=list)
 
     def has(self, feature: str) -> bool:
         return feature in self.features
@@ -228,6 +229,7 @@ def _choices(draft: _Draft) -> list[Callable[[], list[p.Statement]]]:
 def _statements(draft: _Draft, size: int) -> tuple[p.Statement, ...]:
     found: list[p.Statement] = []
     ways = _choices(draft)
+    draft.live = []  # each thread frees what it has allocated
     for _ in range(draft.random.randrange(3, size + 1)):
         found += draft.random.choice(ways)()
     return tuple(found)
@@ -264,12 +266,13 @@ def _value_wait(draft: _Draft) -> p.Statement:
 
 def _memory(draft: _Draft) -> p.Statement:
     random = draft.random
-    name = f"scratch {draft.allocated}"
-    if not draft.allocated or random.random() < 0.5:
+    if not draft.live or random.random() < 0.5:
         # Addresses are not used again: a pool that hands one out on another stream would order the two.
         draft.allocated += 1
         name = f"scratch {draft.allocated}"
+        draft.live.append(name)
         return random.choice((p.Allocate(name, _duration(draft)), p.AllocateAsync(name, _stream(draft))))
+    name = draft.live.pop()
     return random.choice(
         (p.Free(name, random.choice(draft.devices).device_id), p.FreeAsync(name, _stream(draft)))
     )

@@ -1,7 +1,7 @@
 """Which operation is ordered before which, by the closure of all that orders them, and what is not ordered.
 
-Nodes are the beginning and the end of every command and the points of host threads. The closure is taken by
-squaring the matrix of edges, the plainest way there is.
+Nodes are the beginning and the end of every command and the points of host threads. Every node is given the
+set of all nodes behind it, the plainest closure there is.
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ class Reach:
         Returns:
             Boolean array, shape (operations, operations), by rows in `ops`.
         """
-        edges = self._edges(certain=certain)
-        reached = _closure(2 * len(self._commands) + len(self._points), edges)
-        begins = [2 * o.command.number for o in self._operations]
-        ends = [2 * o.command.number + 1 for o in self._operations]
-        return reached[np.ix_(ends, begins)] if self._operations else np.zeros((0, 0), np.bool_)
+        reached = _closure(2 * len(self._commands) + len(self._points), self._edges(certain=certain))
+        numbers = [o.command.number for o in self._operations]
+        rows = [[reached[2 * a + 1] >> 2 * b & 1 for b in numbers] for a in numbers]
+        return np.array(rows, np.bool_).reshape(len(numbers), len(numbers))
 
     def _edges(self, *, certain: bool) -> list[tuple[int, int]]:
         edges = []
@@ -121,14 +120,21 @@ def _kind(first: Access, second: Access) -> str:
     return kinds.get((first.mode, second.mode), "")
 
 
-def _closure(count: int, edges: Sequence[tuple[int, int]]) -> Matrix:
-    """Return which node is reached from which over one or more edges."""
-    step = np.eye(count, dtype=np.float32)
-    if edges:
-        rows, columns = zip(*edges, strict=True)
-        step[list(rows), list(columns)] = 1
-    while True:
-        wider = np.minimum(step @ step, 1)
-        if (wider == step).all():
-            return step.astype(np.bool_) & ~np.eye(count, dtype=np.bool_)
-        step = wider
+def _closure(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """Return for each node the bit set of the nodes that are reached from it over one or more edges."""
+    onward: list[set[int]] = [set() for _ in range(count)]
+    unmet = [0] * count
+    for a, b in set(edges):
+        onward[a].add(b)
+        unmet[b] += 1
+    order = [node for node in range(count) if not unmet[node]]
+    for node in order:  # grows while it is read: what comes first is read first
+        for after in onward[node]:
+            unmet[after] -= 1
+            if not unmet[after]:
+                order.append(after)
+    reached = [0] * count
+    for node in reversed(order):
+        for after in onward[node]:
+            reached[node] |= reached[after] | 1 << after
+    return reached
