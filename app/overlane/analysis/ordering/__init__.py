@@ -1,0 +1,1 @@
+"""The parts of happens-before: what the host did, and vector clocks over it."""
