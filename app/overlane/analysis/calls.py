@@ -61,13 +61,13 @@ _PATTERNS = tuple(
         (r"Module(Load|Unload)|Library(Load|Unload)|LinkComplete|FuncLoad|KernelGetFunction", "module_load"),
         (
             (
-                r"Mem(Alloc|Free|HostAlloc|HostRegister|HostUnregister|Create|Release|Map$|Unmap|AddressFree)"
-                r"|Malloc|Free(Host|Array|Mipmapped)?$|Host(Alloc|Register|Unregister|Malloc|Free)"
+                r"Mem(Alloc|Free|HostAlloc|Create|Release|Map$|Unmap|AddressFree)"
+                r"|Malloc|Free(Host|Array|Mipmapped)?$|Host(Alloc|Malloc|Free)"
             ),
             "allocation",
         ),
         (
-            r"GreenCtxCreate|(Ctx|Device|Thread)SetLimit|DeviceReset|(Ctx|Device)SetCacheConfig",
+            r"GreenCtxCreate|(Ctx|Device|Thread)SetLimit|DeviceReset|(Mem)?HostUnregister",
             "implicit_sync",
         ),
     )
