@@ -272,3 +272,8 @@ def links_of(component):
 
     walk(json.loads(text))
     return found
+
+
+def words(component):
+    """Return the text of a component with single plain spaces."""
+    return " ".join(text_of(component).split())

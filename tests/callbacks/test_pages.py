@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from callbacks.conftest import Callbacks, links_of, settle, text_of, write_host_only, write_small
+from callbacks.conftest import Callbacks, links_of, settle, words, write_host_only, write_small
 from overlane.ui.server import create_app
 from overlane.ui.store import TraceStore
 
@@ -25,11 +25,6 @@ READY = {
     "other_progress": 0.0,
     "other_reason": "",
 }
-
-
-def words(component):
-    """Return the text of a component with single plain spaces."""
-    return " ".join(text_of(component).split())
 
 
 # ---- which trace is shown

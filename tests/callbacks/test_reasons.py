@@ -7,12 +7,13 @@ import time
 import numpy as np
 import pytest
 
-from callbacks.conftest import WAIT_S, settle
+from callbacks.conftest import WAIT_S, Callbacks, links_of, settle, words
 from overlane.analysis.barriers import barriers
 from overlane.analysis.causes import CAUSES
 from overlane.analysis.dependencies import dependencies
 from overlane.analysis.idle import idle
 from overlane.analysis.waits import waits
+from overlane.figures.units import format_ns
 from overlane.samples import sample_path
 from overlane.ui.server import create_app
 from overlane.ui.store import TraceStore
@@ -125,3 +126,58 @@ def test_a_trace_without_host_calls_says_what_is_missing(client, store):
         assert time.monotonic() < until
         time.sleep(0.05)
     assert client.get("/api/traces/host/barriers?t0=0&t1=100").json["barriers"] == []
+
+
+def test_operations_are_found_by_the_cause_of_their_wait(legacy, found):
+    _, _, waited, *_ = found
+    held = {
+        int(waited.op[at])
+        for at in range(len(waited.op))
+        if CAUSES[waited.cause[at]].name == "legacy_default_stream"
+        and waited.end_ns[at] > waited.start_ns[at]
+    }
+    assert held
+    body = legacy[1].get(f"{ADDRESS}/search?q=cause:legacy_default_stream").json
+    assert {(hit["table"], hit["row"]) for hit in body["hits"]} == {("ops", op) for op in held}
+
+
+def test_a_range_has_its_idle_time_by_cause_and_its_slowest_operations(legacy, found):
+    trace, _, _, idled, _ = found
+    _, client = legacy
+    start, end = trace.column("ops", "start_ns"), trace.column("ops", "end_ns")
+    window = (int(start[1]), int(end[-1]))
+    answer = Callbacks(client).call(
+        "ov-range-panel.children",
+        ov_range__data={"trace": NAME, "rank": None, "t0_ns": window[0], "t1_ns": window[1]},
+        ov_open__data={"trace": NAME, "other_trace": None, "state": "ready", "rank": None},
+    )
+    text = words(answer["ov-range-panel.children"])
+    expected = {}
+    for at in range(len(idled.gap)):
+        if idled.scope[idled.gap[at]] != 2:
+            continue
+        length = min(idled.part_end_ns[at], window[1]) - max(idled.part_start_ns[at], window[0])
+        if length > 0:
+            title = CAUSES[idled.cause[at]].title
+            expected[title] = expected.get(title, 0) + int(length)
+    assert expected
+    for title, ns in expected.items():
+        assert f"{title} {format_ns(ns)}" in text
+    slowest = np.argsort(start - end, kind="stable")[0]
+    assert f"Slowest of {len(start) - 1} operations" in text
+    assert trace.table("ops")["name"][int(slowest)].as_py() in text
+
+
+def test_the_panel_of_an_operation_says_what_proves_each_part(legacy, found):
+    _, _, waited, *_ = found
+    at = int(np.argmax((waited.end_ns - waited.start_ns) * (waited.proof_row >= 0)))
+    op, row = int(waited.op[at]), int(waited.proof_row[at])
+    answer = Callbacks(legacy[1]).call(
+        "ov-details.children",
+        ov_selection__data={"trace": NAME, "rank": None, "table": "ops", "row": op},
+        ov_open__data={"trace": NAME, "other_trace": None, "state": "ready", "rank": None},
+    )
+    children = answer["ov-details.children"]
+    assert "Why it waited" in words(children)
+    assert CAUSES[waited.cause[at]].title in words(children)
+    assert any(href.endswith(f":{row}") for _, href in links_of(children))

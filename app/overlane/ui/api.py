@@ -45,7 +45,7 @@ def create_api(store: TraceStore) -> Blueprint:
     """Return the blueprint of all routes under `/api`."""
     api = Blueprint("api", __name__, url_prefix="/api")
     _add_trace_routes(api, store)
-    _add_timeline_routes(api, store, Searches())
+    _add_timeline_routes(api, store, Searches(store.reasons))
     add_reason_routes(api, store, store.reasons)
     add_upload_routes(api, store, Uploads())
     _add_error_handlers(api)

@@ -13,11 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from overlane.ui.search import Hits, find_rows, masks_of, parse_query
+from overlane.ui.reasons import ops_of_causes
+from overlane.ui.search import Hits, Query, find_rows, masks_of, parse_query
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace
     from overlane.timeline import Timeline
+    from overlane.ui.reasons import ReasonsStore
 
 __all__ = ["Recent", "Searches"]
 
@@ -54,11 +56,13 @@ class Searches:
     """Searches of all traces of a server.
 
     Args:
+        reasons: The causes of the server's traces.
         kept: Searches whose hits are kept.
         overlays_kept: Searches whose index is kept, on the disk.
     """
 
-    def __init__(self, kept: int = 8, overlays_kept: int = 4) -> None:
+    def __init__(self, reasons: ReasonsStore, kept: int = 8, overlays_kept: int = 4) -> None:
+        self._reasons = reasons
         self._hits = Recent(kept)
         self._overlays = Recent(overlays_kept)
 
@@ -71,11 +75,16 @@ class Searches:
         query = parse_query(line)
         return self._hits.get((opened.key, rank, query), lambda: self._find(opened, rank, query))
 
-    @staticmethod
-    def _find(opened: OpenedTrace, rank: int | None, query: Any) -> Hits:
+    def _find(self, opened: OpenedTrace, rank: int | None, query: Query) -> Hits:
         from overlane.timeline.columns import of_rank  # noqa: PLC0415 - loads compiled code
 
-        return find_rows(opened.trace, query, of_rank=partial(of_rank, opened.trace, rank))
+        reasons = self._reasons.get(opened, rank) if query.causes else None
+        return find_rows(
+            opened.trace,
+            query,
+            of_rank=partial(of_rank, opened.trace, rank),
+            ops_of_causes=None if reasons is None else partial(ops_of_causes, reasons),
+        )
 
     def overlay(self, opened: OpenedTrace, rank: int | None, line: str) -> Timeline:
         """Return the slices that a line of words finds as a timeline with the same wire lanes.

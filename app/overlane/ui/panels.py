@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from dash import html
 from dash.development.base_component import Component
 
@@ -14,6 +15,7 @@ from overlane.ui.engines import device_summary, places_of
 from overlane.ui.facts import StreamFacts, TraceFacts, stream_facts
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import fact_list, goto, heading, table
+from overlane.ui.reasons import idle_of_devices
 from overlane.ui.rows import (
     Connection,
     Fact,
@@ -24,7 +26,8 @@ from overlane.ui.rows import (
     row_title,
     unknown_columns,
 )
-from overlane.ui.why import why_panel
+from overlane.ui.search import row_times
+from overlane.ui.why import idle_panel, why_panel
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["range_panel", "selection_panel", "trace_panel"]
 
 _TEXT_SHOWN = 400
+_SLOWEST_SHOWN = 6
 _STREAMS_VERSION = 1
 """Changes with `StreamFacts`, so that stored ones of older versions are reckoned anew."""
 _NOUNS_OF_TABLES = {
@@ -222,8 +226,10 @@ def _keys() -> list[Fact]:
     ]
 
 
-def range_panel(trace: Trace | None, marked: dict[str, Any] | None) -> list[Component]:
-    """Return the numbers of a marked range: busy, idle, busy per engine and overlap of each device in it."""
+def range_panel(
+    trace: Trace | None, marked: dict[str, Any] | None, reasons: Reasons | None = None
+) -> list[Component]:
+    """Return the numbers of a marked range: busy, overlap, idle by cause, and its slowest operations."""
     if trace is None or marked is None:
         hint = "Shift-drag over the timeline, or drag on its ruler, to measure a range."
         return [heading("Marked range"), html.P(hint, className="ov-quiet")]
@@ -235,8 +241,33 @@ def range_panel(trace: Trace | None, marked: dict[str, Any] | None) -> list[Comp
     ends = f"{exact_ns(start)} to {exact_ns(end)}"
     found: list[Component] = [heading("Marked range", note=format_ns(end - start))]
     found.append(fact_list([Fact("from → to", format_stamps(start, end), ends)]))
+    idle = {} if reasons is None else idle_of_devices(reasons, start, end)
     for device, place in zip(devices, places_of(trace, marked["trace"], devices), strict=True):
         found += device_summary(device, place)
+        found += idle_panel(idle.get((device["rank"], device["device_id"]), {}))
     if not devices:
         found.append(html.P("No GPU works in this range.", className="ov-quiet"))
-    return found
+    return found + _slowest(trace, marked, (start, end), rank)
+
+
+def _slowest(
+    trace: Trace, marked: dict[str, Any], window: tuple[int, int], rank: int | None
+) -> list[Component]:
+    """Return the longest operations that meet a range."""
+    from overlane.timeline.columns import of_rank  # noqa: PLC0415 - loads compiled code
+
+    ops = trace.table("ops")
+    start, end = row_times(trace, "ops")
+    inside = (start < window[1]) & (end > window[0])
+    chosen = of_rank(trace, rank, ops["rank"])
+    rows = np.flatnonzero(inside if chosen is None else inside & chosen)
+    longest = rows[np.argsort(start[rows] - end[rows], kind="stable")[:_SLOWEST_SHOWN]]
+    if not len(longest):
+        return []
+    body = []
+    for row in longest.tolist():
+        name = ops["name"][row].as_py() or row_title("ops", row)
+        item = Connection("", "ops", row, name, int(start[row]), int(start[row]))
+        body.append([_link(marked, trace, item), format_ns(int(end[row] - start[row]))])
+    caption = f"Slowest of {format_count(len(rows))} operations"
+    return [table(caption, ["operation", "time"], body, numbers=(1,))]

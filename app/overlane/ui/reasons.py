@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from overlane.analysis.causes import CAUSES
+from overlane.analysis.causes import CAUSES, code_of
 from overlane.errors import OverlaneError
 from overlane.ui.rows import row_title
 
@@ -193,6 +193,43 @@ class ReasonsStore:
 class _Job:
     reasons: Reasons | None = None
     error: str = ""
+
+
+def ops_of_causes(reasons: Reasons, names: tuple[str, ...]) -> Array:
+    """Return which operations waited for one of some causes: bool (ops,)."""
+    waits = reasons.waits
+    mask = np.zeros(len(waits.wait_ns), bool)
+    is_one = np.isin(waits.cause, [code_of(name) for name in names]) & (waits.end_ns > waits.start_ns)
+    mask[waits.op[is_one]] = True
+    return mask
+
+
+def idle_of_devices(reasons: Reasons, start_ns: int, end_ns: int) -> dict[tuple[Any, Any], dict[str, int]]:
+    """Return the idle time of each device in a range by cause, in ns, the largest first.
+
+    Gaps between operations are cut to the range; what lies before the first or after the last operation of
+    the trace is no gap.
+
+    Args:
+        reasons: The causes.
+        start_ns: Start of the range.
+        end_ns: End of the range.
+
+    Returns:
+        Rank and device id to the name of each cause that has time to its ns.
+    """
+    from overlane.analysis.idle import SCOPES  # noqa: PLC0415 - loads compiled code
+
+    idle = reasons.idle
+    of = np.flatnonzero(idle.scope[idle.gap] == SCOPES.index("device"))
+    length = np.minimum(idle.part_end_ns[of], end_ns) - np.maximum(idle.part_start_ns[of], start_ns)
+    sums = np.zeros((len(idle.devices), len(CAUSES)), np.int64)
+    np.add.at(sums, (idle.owner[idle.gap[of]], idle.cause[of]), np.maximum(length, 0))
+    found = {}
+    for device, row in zip(idle.devices, sums, strict=True):
+        order = np.argsort(-row, kind="stable")
+        found[device] = {CAUSES[code].name: int(row[code]) for code in order.tolist() if row[code]}
+    return found
 
 
 # ---------------------------------------------------------------------- as JSON

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from overlane.trace import Trace
     from overlane.ui.reasons import Reasons
 
-__all__ = ["cause_bar", "cause_swatch", "why_panel"]
+__all__ = ["cause_bar", "cause_swatch", "idle_panel", "why_panel"]
 
 _EDGES_LISTED = 6
 
@@ -84,6 +84,30 @@ def why_panel(reasons: Reasons, selection: dict[str, Any]) -> list[Component]:
     else:
         shown.append(html.P("It did not wait: it started as soon as it was issued.", className="ov-quiet"))
     return [*shown, *_edges(selection, trace, found)]
+
+
+def idle_panel(causes: dict[str, int]) -> list[Component]:
+    """Return the idle time of a device by cause as a bar and a table; nothing where there is none.
+
+    Args:
+        causes: Name of the cause to ns, the largest first.
+    """
+    if not causes:
+        return []
+    titles = {cause.name: cause.title for cause in CAUSES}
+    whole = sum(causes.values())
+    rows = [
+        [
+            html.Span([cause_swatch(name), titles[name]]),
+            html.Span(format_ns(ns), title=exact_ns(ns)),
+            format_fraction(ns / whole),
+        ]
+        for name, ns in causes.items()
+    ]
+    return [
+        table("Idle by cause", ["cause", "time", "share"], rows, numbers=(1, 2)),
+        cause_bar(list(causes.items())),
+    ]
 
 
 def _part_table(

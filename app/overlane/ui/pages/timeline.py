@@ -128,6 +128,7 @@ def _register_panels(app: dash.Dash, store: TraceStore) -> None:
         Output(ids.RANGE_PANEL, "children"),
         Input(ids.RANGE, "data"),
         Input(ids.OPEN, "data"),
+        Input(ids.REASONS, "data"),
         first_call=False,
     )
 
@@ -195,7 +196,12 @@ def _reasons_of(store: TraceStore, opened: OpenedTrace, chosen: dict[str, Any]) 
         return None
 
 
-def show_range(store: TraceStore, marked: dict[str, Any] | None, state: dict[str, Any] | None) -> Any:
+def show_range(
+    store: TraceStore,
+    marked: dict[str, Any] | None,
+    state: dict[str, Any] | None,
+    _reasons: dict[str, Any] | None,
+) -> Any:
     """Return the statistics of the marked range, if it lies in a trace that is shown."""
     shown = {state["trace"], state["other_trace"]} if state else set()
     if not marked or marked.get("t0_ns") is None or marked.get("trace") not in shown:
@@ -204,4 +210,6 @@ def show_range(store: TraceStore, marked: dict[str, Any] | None, state: dict[str
         opened = store.opened(marked["trace"])
     except OverlaneError as error:
         return notice("No statistics.", str(error), kind="failed")
-    return no_update if opened is None else range_panel(opened.trace, marked)
+    if opened is None:
+        return no_update
+    return range_panel(opened.trace, marked, _reasons_of(store, opened, marked))
