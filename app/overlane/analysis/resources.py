@@ -19,7 +19,9 @@ from overlane.analysis.sms import claim_sms, devices_of
 from overlane.analysis.streams import Streams
 from overlane.trace import Trace
 
-__all__ = ["RANKS", "covering_claims", "resource_claims", "root_contexts"]
+__all__ = ["RANKS", "covering_claims", "resource_claims", "root_contexts", "taken_as_well"]
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 RANKS = {
     "priority": 0,
@@ -111,13 +113,18 @@ def _back(  # noqa: PLR0917
 
 def _engines(trace: Trace, deps: Dependencies, window: tuple[Ids, Ids]) -> Ids:
     """Claim for other copies of the same engine of the same device."""
+    group = _engine_groups(trace)
+    rows = np.flatnonzero(group >= 0)
+    return _back(group, deps, window, rows, "copy_engine_busy", np.arange(len(group)))
+
+
+def _engine_groups(trace: Trace) -> Ids:
+    """Return a number for the engine of every copy, -1 for other operations."""
     ops = trace.table("ops")
     kinds, kind_words = words(ops["kind"])
-    engines, _ = words(ops["engine"])
+    engines, found = words(ops["engine"])
     is_copy = (kinds == (kind_words.index("memcpy") if "memcpy" in kind_words else -2)) & (engines >= 0)
-    rows = np.flatnonzero(is_copy)
-    group = _device_numbers(ops) * 16 + engines
-    return _back(group, deps, window, rows, "copy_engine_busy", np.arange(len(kinds)))
+    return np.where(is_copy, _device_numbers(ops) * max(len(found), 1) + engines, -1)
 
 
 def _device_numbers(ops: pa.Table) -> Ids:
@@ -160,6 +167,55 @@ def _channels(trace: Trace, deps: Dependencies, context: Ids, window: tuple[Ids,
     claims[:, 0], claims[:, 5] = rows[claims[:, 0]], rows[claims[:, 5]]
     claims[:, 3], claims[:, 4] = RANKS["channel_shared"], code_of("channel_shared")
     return np.asarray(claims)
+
+
+def taken_as_well(trace: Trace, deps: Dependencies, streams: Streams, parts: tuple[Ids, Ids, Ids]) -> Ids:
+    """Return what had been taken of the device while something else held an operation, as bit sets of causes.
+
+    Args:
+        trace: Trace.
+        deps: Its dependencies.
+        streams: Its streams.
+        parts: Operation, start and end of parts of waits.
+
+    Returns:
+        int64 array, shape (parts,): bit of `copy_engine_busy` where another copy of the engine ran within
+        the part, of `partition_busy` where kernels with more blocks than fit had all of the SMs.
+    """
+    op, since, until = parts
+    bits = np.zeros(len(op), np.int64)
+    engine = _engine_groups(trace)
+    busy = _ran_within(engine, deps, engine[op], since, until)
+    bits[busy] |= 1 << code_of("copy_engine_busy")
+    group, identities = root_contexts(streams)
+    for device in devices_of(trace, group, identities):
+        areas = np.zeros(len(engine), np.int64)
+        areas[device.rows] = device.areas
+        mine = np.flatnonzero(areas[op] > 0)
+        full = np.ones(len(mine), np.bool_)
+        for area in range(len(device.sms)):
+            of = np.full(len(engine), -1)
+            of[device.rows[(device.least < 0) & (device.areas >> area & 1 == 1)]] = 0
+            ran = _ran_within(of, deps, np.zeros(len(mine), np.int64), since[mine], until[mine])
+            full &= ran | (areas[op[mine]] >> area & 1 == 0)
+        bits[mine[full]] |= 1 << code_of("partition_busy")
+    return bits
+
+
+def _ran_within(groups: Ids, deps: Dependencies, asked: Ids, since: Ids, until: Ids) -> Flags:
+    """Return whether an operation of each asked group, -1 for none, ran at some time of each interval."""
+    rows = np.flatnonzero(groups >= 0)
+    if not len(rows) or not len(asked):
+        return np.zeros(len(asked), np.bool_)
+    rows = rows[np.argsort(groups[rows], kind="stable")]
+    start, end, group = deps.issue.start_ns[rows], deps.issue.end_ns[rows], groups[rows]
+    span = int(end.max()) + 1
+    # Shifted apart group by group, one running maximum serves all groups.
+    reached = np.maximum.accumulate(group * span + end)
+    place = np.searchsorted(group * span + start, asked * span + np.minimum(until, span - 1)) - 1
+    ran: Flags = (place >= 0) & (asked >= 0)
+    ran &= reached[np.maximum(place, 0)] > asked * span + since
+    return ran
 
 
 def covering_claims(trace: Trace, deps: Dependencies, window: tuple[Ids, Ids], floor: Ids) -> Ids:

@@ -15,7 +15,7 @@ from numba import njit
 from overlane.analysis.causes import CAUSE_NAMES, code_of
 from overlane.analysis.dependencies import DEPENDENCY_KINDS, PROOF_TABLES, Dependencies
 from overlane.analysis.keys import NULL, Bytes, Codes, Ids, dense, known, words
-from overlane.analysis.resources import RANKS, covering_claims, resource_claims
+from overlane.analysis.resources import RANKS, covering_claims, resource_claims, taken_as_well
 from overlane.analysis.streams import number_streams
 from overlane.trace import Trace
 
@@ -162,7 +162,8 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     # The device's own part begins where everything that is known to end has ended.
     ordered = _ordered_until(deps)
     low = np.where(is_known, np.minimum(np.maximum(ordered, issued), start), start)
-    claims = resource_claims(trace, deps, number_streams(trace), (low, start))
+    streams = number_streams(trace)
+    claims = resource_claims(trace, deps, streams, (low, start))
     staging = _staging(deps, low)
     may_be_held = np.flatnonzero(deps.candidates.call >= 0)
     floor = launch_latency_ns(trace, deps, low, np.concatenate([claims[:, 0], staging[:, 0], may_be_held]))
@@ -180,8 +181,12 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
         (begins, claims),
         (code_of("launch_latency"), code_of("unknown"), RANKS["launch_latency"]),
     )
-    error = max((clock.fit_error_ns or 0 for clock in trace.header.clocks), default=0)
     op = parts[:, 0]
+    ordering = np.flatnonzero(parts[:, 1] < low[op])
+    parts[ordering, 6] |= taken_as_well(
+        trace, deps, streams, (op[ordering], parts[ordering, 1], parts[ordering, 2])
+    )
+    error = max((clock.fit_error_ns or 0 for clock in trace.header.clocks), default=0)
     length = parts[:, 2] - parts[:, 1]
     is_below = (length < error) & (parts[:, 1] == issued[op]) & deps.issue.is_host_stamp[op]
     return Waits(
