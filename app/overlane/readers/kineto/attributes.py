@@ -103,11 +103,11 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
     row_ids: list[Array] = []
     sources: list[Array] = []
     for name, source in tables:
-        having = np.flatnonzero((source >= 0) & (rows.template[source] >= 0))
+        having = np.flatnonzero((source >= 0) & (rows.template.take(source) >= 0))
         if having.size:
             names.append(name)
             row_ids.append(having)
-            sources.append(source[having])
+            sources.append(source.take(having))
     if not names:
         return table_from_columns("attributes", {}, is_sorted=True)
     lengths = [source.size for source in sources]
@@ -116,7 +116,7 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
     template = mapped(total, np.int32)
     ends = np.cumsum(lengths).tolist()
     for end, source in zip(ends, sources, strict=True):
-        template[end - source.size : end] = rows.template[source]
+        template[end - source.size : end] = rows.template.take(source)
         offsets[end - source.size + 1 : end + 1] = rows.integer_counts(source)
     counts = offsets[1:].copy()
     np.cumsum(counts, out=offsets[1:])
@@ -141,7 +141,7 @@ def attributes_table(rows: Rows, tables: Iterator[tuple[str, Array]]) -> pa.Tabl
         ),
         "row_id": arrow(np.concatenate(row_ids), pa.int64(), total, missing=None),
         "template": pa.DictionaryArray.from_arrays(
-            arrow(place[template], pa.int32(), total), array_of(distinct, pa.string())
+            arrow(place.take(template), pa.int32(), total), array_of(distinct, pa.string())
         ),
         "integers": pa.ListArray.from_arrays(
             arrow(offsets, pa.int32(), total + 1, missing=None),

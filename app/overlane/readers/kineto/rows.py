@@ -64,7 +64,7 @@ class Rows:
             )
         self._wide_row: Array | None = None
         self.pool: Array = scanned.pool.finish()
-        self.offsets: Array = pool_offsets(self.pool, self.integer_counts(slice(None)))
+        self.offsets: Array = pool_offsets(self.pool, self.integer_counts())
 
     def __len__(self) -> int:
         return int(self.template.size)
@@ -76,17 +76,17 @@ class Rows:
             mapping = self._maps[worker]
             if mapping is not None and count:
                 part = codes[at : at + count]
-                part[:] = np.where(part >= 0, mapping[np.maximum(part, 0)], part)
+                part[:] = np.where(part >= 0, mapping.take(np.maximum(part, 0)), part)
             at += count
         return codes
 
-    def integer_counts(self, rows: Array | slice) -> Array:
-        """Return how many integers were cut out of each row's template."""
-        codes = self.template[rows]
-        is_template = (codes >= 0) & (self.phase[rows] != _METADATA)
-        return np.where(is_template, self.strings.info[np.where(is_template, codes, 0), 4], 0).astype(
-            np.int32
-        )
+    def integer_counts(self, rows: Array | None = None) -> Array:
+        """Return how many integers were cut out of each row's template, of all rows without `rows`."""
+        codes = self.template if rows is None else self.template.take(rows)
+        phase = self.phase if rows is None else self.phase.take(rows)
+        of_template = np.zeros(len(self.strings) + 1, np.int32)  # the last, spare place is that of -1
+        of_template[:-1] = self.strings.info[: len(self.strings), 4]
+        return np.where(phase == _METADATA, np.int32(0), of_template.take(codes))
 
     def integers(self, rows: Array) -> tuple[Array, Array]:
         """Return the integers of the rows' templates, one row after the other, and how many each row has."""
@@ -97,17 +97,17 @@ class Rows:
 
     def unpack(self, rows: Array, counts: Array, values: Array) -> None:
         """Write the integers of the rows' templates to `values`; `counts` says how many each row has."""
-        unpack(self.pool, self.offsets[rows], counts, values)
+        unpack(self.pool, self.offsets.take(rows), counts, values)
 
     def wide(self, column: Wide, rows: Array) -> Array | None:
         """Return a wide column for some rows, MISSING where unknown; None where none of them has it."""
         values = self._wide.get(column)
-        has = self.has_wide[rows]
+        has = self.has_wide.take(rows)
         if values is None or not has.any():
             return None
         if self._wide_row is None:
             self._wide_row = np.cumsum(self.has_wide, dtype=np.int32) - 1
-        return np.where(has, values[np.where(has, self._wide_row[rows], 0)], MISSING)
+        return np.where(has, values.take(np.where(has, self._wide_row.take(rows), 0)), MISSING)
 
     def drop_wide(self) -> None:
         """Let go of the wide columns; from now on they have no values."""
@@ -144,7 +144,7 @@ class Rows:
             pairs = np.frombuffer(b"".join(self.strings.contents(used)), np.int64).reshape(-1, 2)
             pairs = np.where((pairs == UNSET_IDS[0]) | (pairs == UNSET_IDS[1]), MISSING, pairs)
             process[used], thread[used] = pairs.T
-        return process[codes], thread[codes]
+        return process.take(codes), thread.take(codes)
 
 
 def distinct(values: Array) -> tuple[Array, Array]:
@@ -164,7 +164,7 @@ def distinct(values: Array) -> tuple[Array, Array]:
     found = np.flatnonzero(used)
     rank = np.zeros(used.size, np.int32)
     rank[found] = np.arange(found.size, dtype=np.int32)
-    return found + low, rank[places]
+    return found + low, rank.take(places)
 
 
 def unknown_ids(values: Array | None) -> Array | None:
@@ -214,7 +214,7 @@ def dictionary(codes: Array, words: list[str | None]) -> pa.DictionaryArray:
         word = words[code]
         if word is not None:
             mapping[code] = entries.setdefault(word, len(entries))
-    indices = mapping[codes]
+    indices = mapping.take(codes)
     return pa.DictionaryArray.from_arrays(
         arrow(indices, pa.int32(), len(indices), missing=-1), array_of(list(entries), pa.string())
     )
