@@ -1,9 +1,9 @@
 """Compare runs: which operations are the same, what changed, and whether the change is more than noise.
 
 Each side is one or more captures of a run. With three or more on both sides, each capture is one independent
-measurement of a number; with fewer, the numbers of repeated steps, or the occurrences of an operation in
-blocks of consecutive ones, stand in for repeats. Those do not show how much whole runs differ from one
-another, so the answer says which of the two it rests on.
+measurement of a number; with fewer, the numbers of repeated steps (each from its start to that of the next),
+or the occurrences of an operation in blocks of consecutive ones, stand in for repeats. Those do not show how
+much whole runs differ from one another, so the answer says which of the two it rests on.
 
 A verdict needs three things: the interval of the change excludes none, the change survives the correction
 for looking at many rows at once (`overlane.analysis.noise.adjusted`), and it is at least as large as a change
@@ -13,6 +13,7 @@ that counts (`least_fraction`).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,7 +32,7 @@ from overlane.analysis.changes import (
 from overlane.analysis.comparable import REASONS, differing_parameters, reasons_against
 from overlane.analysis.matching import Groups, group
 from overlane.analysis.measures import Measured, measure
-from overlane.analysis.steps import repeated_steps
+from overlane.analysis.steps import device_steps, repeated_steps
 from overlane.analysis.study import Study
 from overlane.analysis.workloads import Sizes, sizes
 from overlane.errors import OverlaneError
@@ -42,6 +43,8 @@ __all__ = ["compare", "compare_studies"]
 _Given: TypeAlias = Trace | str | Path
 _FIRST_STEPS = 1
 """The first step of a run warms up caches, allocators and code."""
+_LEAST_COVERED = 0.5
+"""Where the steps hold less of a number, they do not speak for it."""
 
 
 def compare(
@@ -328,13 +331,24 @@ def _change(
 
 
 def _common_steps(traces: Sequence[Trace]) -> tuple[str, list[Any]]:
-    """Return the range that repeats in every capture, and its windows there, the first left out."""
+    """Return the range that repeats in every capture, and the windows from one's start to the next's.
+
+    So nothing falls between two steps. Where the trace tells when the device worked on each step, that is when
+    it starts: the host can be whole steps ahead.
+    """
     found = [repeated_steps(trace) for trace in traces]
     names = {name for name, _ in found}
-    windows = [[(step.start_ns, step.end_ns) for step in steps[_FIRST_STEPS:]] for _, steps in found]
-    if len(names) != 1 or min(len(one) for one in windows) < noise.LEAST_UNITS:
+    if len(names) != 1:
         return "", [()] * len(traces)
-    return names.pop(), windows
+    name = names.pop()
+    on_device = [device_steps(trace, name) for trace in traces]
+    are_projected = all(len(one) == len(host) for one, (_, host) in zip(on_device, found, strict=True))
+    steps = on_device if are_projected else [host for _, host in found]
+    starts = [[step.start_ns for step in one[_FIRST_STEPS:]] for one in steps]
+    windows = [[(a, b) for a, b in pairwise(one) if b > a] for one in starts]
+    if min(len(one) for one in windows) < noise.LEAST_UNITS:
+        return "", [()] * len(traces)
+    return name, windows
 
 
 def _metrics(
@@ -352,7 +366,10 @@ def _metrics(
     example = {key: one[key] for side in sides for one in side for key in one}
     units = [tuple(_metric_units(side, key, basis) for side in sides) for key in keys]
     estimates = noise.differences([(a, b) for a, b in units], level=judge.level)
-    why = [_why_no_metric(a, b, basis) for a, b in units]
+    why = [
+        _why_no_metric(a, b, basis) or _why_not_covered(sides, key, basis)
+        for key, (a, b) in zip(keys, units, strict=True)
+    ]
     verdicts = judge.verdicts(estimates, why, 0.0, [example[key].measure.better for key in keys])
     found = []
     for key, (a, b), one, verdict in zip(keys, units, estimates, verdicts, strict=True):
@@ -394,8 +411,17 @@ def _why_no_metric(before: noise.Units, after: noise.Units, basis: Basis) -> str
         )
     if min(len(before), len(after)) < noise.LEAST_UNITS:
         return "Not every step holds such an operation, so there are too few repeats."
-    if not before.any() and not after.any():
-        return "None of it lies within the steps."
+    return ""
+
+
+def _why_not_covered(sides: Sequence[_Side], key: tuple[int, str, str], basis: Basis) -> str:
+    """Return what forbids a verdict on a number of which the steps hold little; empty where most."""
+    if basis != "steps" or not key[1].endswith("_ns") or key[1].startswith("wait_"):
+        return ""
+    for side in sides:
+        for one in side:
+            if key in one and one[key].steps.sum() < _LEAST_COVERED * one[key].value:
+                return "Most of it lies outside of the steps."
     return ""
 
 

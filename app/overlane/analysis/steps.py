@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from overlane.analysis.keys import NULL, known, words
 from overlane.analysis.nesting import Nesting, nesting, stem_of
 from overlane.trace import Trace
 
-__all__ = ["LEAST_REPEATS", "Step", "StepKind", "repeated_steps", "steps"]
+__all__ = ["LEAST_REPEATS", "Step", "StepKind", "device_steps", "repeated_steps", "steps"]
 
 StepKind: TypeAlias = Literal["step", "range"]
 LEAST_REPEATS = 3
@@ -96,6 +97,30 @@ def repeated_steps(trace: Trace) -> tuple[str, tuple[Step, ...]]:
         )
         for row in members
     )
+
+
+def device_steps(trace: Trace, stem: str) -> tuple[Step, ...]:
+    """Return when the device worked on each repeat of a range, as its projections say; empty without them.
+
+    Args:
+        trace: Any trace.
+        stem: Name of the range without its number.
+    """
+    ranges = trace.table("ranges")
+    track, tracks = words(ranges["track"])
+    name, names = words(ranges["name"])
+    if "device_annotation" not in tracks:
+        return ()
+    start, end = known(ranges["start_ns"]), known(ranges["end_ns"])
+    found: dict[str, Step] = {}
+    for row in np.flatnonzero(track == tracks.index("device_annotation")).tolist():
+        label = names[name[row]]
+        if stem_of(label) == stem and label != stem and end[row] != NULL:
+            before = found.get(label)
+            low = int(start[row]) if before is None else min(before.start_ns, int(start[row]))
+            high = int(end[row]) if before is None else max(before.end_ns, int(end[row]))
+            found[label] = Step("step", label, low, high, row)
+    return tuple(sorted(found.values(), key=lambda step: step.start_ns))
 
 
 def _annotations_around(nested: Nesting, is_annotation: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

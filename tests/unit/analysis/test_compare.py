@@ -154,6 +154,64 @@ def test_the_basis_is_said():
     assert three.metrics[0].judgement.units == (4, 3)
 
 
+def steps_with_a_copy(length, *, projected=False):
+    """Steps on the host with a copy before each one, and kernels that lag behind the host by two steps."""
+    ops, ranges = [], []
+    for k in range(10):
+        begin = 10_000 * k
+        ops += [
+            (13, "Memcpy HtoD", begin, begin + length + k % 3),
+            (7, "gemm", begin + 20_000, begin + 25_000 + k % 2),
+        ]
+        ranges.append((f"step {k}", begin + 4000, begin + 6000))
+    trace = trace_of(ops, ranges=ranges)
+    if not projected:
+        return trace
+    tables = {name: trace.table(name) for name in ("ops", "devices")}
+    names = [one[0] for one in ranges] * 2
+    tables["ranges"] = table_from_columns(
+        "ranges",
+        {
+            "thread_id": [1] * 10 + [None] * 10,
+            "track": ["annotation"] * 10 + ["device_annotation"] * 10,
+            "name": names,
+            "start_ns": [one[1] for one in ranges] + [20_000 + 10_000 * k for k in range(10)],
+            "end_ns": [one[2] for one in ranges] + [25_000 + 10_000 * k for k in range(10)],
+        },
+    )
+    return validate("made", HEADER, tables)
+
+
+def test_nothing_falls_between_two_steps():
+    found = compare(steps_with_a_copy(1000), steps_with_a_copy(3000))
+    change = next(x for x in found.metrics if (x.metric, x.of) == ("engine_busy_ns", "copy_h2d"))
+    assert change.verdict.word == "faster"
+    assert change.judgement.change == pytest.approx(-2000, abs=2)
+    assert change.judgement.units == (8, 8)
+
+
+def test_steps_are_those_of_the_device_where_it_tells():
+    found = compare(*(steps_with_a_copy(1000, projected=True) for _ in range(2)))
+    change = next(x for x in found.metrics if (x.metric, x.of) == ("engine_busy_ns", "compute"))
+    # Each step of the device holds its kernel; on the host's the first two steps would hold none.
+    assert change.judgement.baseline == pytest.approx(5000, abs=1)
+    assert change.verdict.word == "no difference beyond noise"
+
+
+def test_a_number_that_lies_outside_of_the_steps_is_not_judged_by_them():
+    def run(length):
+        ops = [(7, "gemm", 1000 * k, 1000 * k + 500 + k % 3) for k in range(12)]
+        ops += [(13, "Memcpy HtoD", 50_000, 50_000 + length)]
+        return trace_of(ops, ranges=[(f"step {k}", 1000 * k, 1000 * k + 600) for k in range(12)])
+
+    found = compare(run(100), run(9000))
+    change = next(x for x in found.metrics if (x.metric, x.of) == ("engine_busy_ns", "copy_h2d"))
+    assert (change.verdict.word, change.verdict.reason) == (
+        "not comparable",
+        "Most of it lies outside of the steps.",
+    )
+
+
 def test_a_change_that_is_too_small_to_count():
     generator = np.random.default_rng(15)
     sides = run_of(generator, factor=1.004, spread=1e-4), run_of(generator, spread=1e-4)
