@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -19,14 +17,18 @@ import numpy.typing as npt
 from overlane.analysis.keeping import pack, unpack
 from overlane.analysis.parts import Parts
 from overlane.analysis.work import Work
+from overlane.errors import OverlaneError
 from overlane.trace import Trace
 
 if TYPE_CHECKING:
+    from overlane.analysis.advice import Advice
     from overlane.analysis.barriers import Barriers
     from overlane.analysis.dependencies import Dependencies
     from overlane.analysis.engines import EngineReport
+    from overlane.analysis.hazards import Hazards
     from overlane.analysis.idle import Idle
     from overlane.analysis.isolation import Isolation
+    from overlane.analysis.order import Order
     from overlane.analysis.partitions import PartitionUse
     from overlane.analysis.waits import Waits
 
@@ -38,14 +40,10 @@ VERSIONS = {
     "waits": (1, ("dependencies",)),
     "idle": (1, ("waits",)),
     "barriers": (1, ("idle",)),
+    "order": (1, ("dependencies",)),
+    "hazards": (1, ("order",)),
 }
 """Version of each result that is kept, and the results that it is made from."""
-_MODULES = (
-    "actions", "barriers", "calls", "dependencies", "graphs", "idle", "issuing", "keys", "streams", "waits",
-)  # fmt: skip
-"""Modules whose classes kept results may hold."""
-
-
 _OWNER_KEYS = ("rank", "device_id", "context_id", "partition_id", "stream_id", "stream_row")
 
 
@@ -72,11 +70,14 @@ class Study:
         trace: What is analysed.
         window: The window that was asked for.
 
+    Raises:
+        OverlaneError: The window ends before it starts.
+
     Example:
         >>> import overlane
         >>> from overlane.analysis.study import Study
         >>> study = Study(overlane.open_trace("run.overlane"))  # doctest: +SKIP
-        >>> study.barriers[0].lost_ns  # doctest: +SKIP
+        >>> study.advice.findings[0].change  # doctest: +SKIP
     """
 
     def __init__(
@@ -87,6 +88,10 @@ class Study:
         keep: Keeper | None = None,
         exclusive: Collection[str] = (),
     ) -> None:
+        if window is not None and window[1] < window[0]:
+            raise OverlaneError(
+                f"the window {window[0]}:{window[1]} ends before it starts; give its start first"
+            )
         self.trace = trace
         self.window = window
         self.work = Work(trace)
@@ -109,10 +114,10 @@ class Study:
             if self._keep is None:
                 return compute()
             key = f"{name} {self.window}" if is_of_window else name
-            arrays = self._keep.arrays(key, _version(name), lambda: pack(compute(), _classes()))
+            arrays = self._keep.arrays(key, _version(name), lambda: pack(compute()))
             try:
-                kept: _T = unpack(arrays, _classes())
-            except (KeyError, ValueError, TypeError):  # kept by a program with other classes
+                kept: _T = unpack(arrays)
+            except (KeyError, ValueError, TypeError):  # kept by another state of the program
                 return compute()
             return kept
 
@@ -120,11 +125,7 @@ class Study:
 
     @property
     def engines(self) -> EngineReport:
-        """How the engines shared the time.
-
-        Raises:
-            OverlaneError: The window is empty.
-        """
+        """How the engines shared the time."""
         from overlane.analysis.engines import engine_report  # noqa: PLC0415 - each analysis only where asked for
 
         return self._once("engines", lambda: engine_report(self.trace, window=self.window))
@@ -164,6 +165,29 @@ class Study:
             lambda: barriers(self.trace, self.dependencies, self.waits, self.idle),
             is_of_window=True,
         )
+
+    @property
+    def order(self) -> Order:
+        """What surely happens before what."""
+        from overlane.analysis.order import happens_before  # noqa: PLC0415
+
+        return self._kept("order", lambda: happens_before(self.trace, self.dependencies))
+
+    @property
+    def hazards(self) -> Hazards:
+        """Accesses to the same bytes that nothing orders, over the whole trace."""
+        from overlane.analysis.hazards import hazards  # noqa: PLC0415
+
+        return self._kept("hazards", lambda: hazards(self.trace, self.order))
+
+    @property
+    def hazard_places(self) -> np.ndarray[Any, Any]:
+        """Places in `hazards` of those with an operation that touches the window."""
+        found = self.hazards
+        if self.window is None:
+            return np.arange(len(found))
+        touches = np.append((self.work.start < self.window[1]) & (self.work.end > self.window[0]), False)
+        return np.flatnonzero(touches[found.first_op] | touches[found.second_op])
 
     @property
     def wait_parts(self) -> Parts:
@@ -273,20 +297,15 @@ class Study:
 
         return self._once("isolation", lambda: isolation(self.trace, self.dependencies, window=self.window))
 
+    @property
+    def advice(self) -> Advice:
+        """What to change, by what it costs."""
+        from overlane.analysis.advice import advice  # noqa: PLC0415
+
+        return self._once("advice", lambda: advice(self))
+
 
 def _version(name: str) -> int:
     """Return the version of a result and of all that it is made from, as one number."""
     own, sources = VERSIONS[name]
     return own + sum(_version(source) for source in sources)
-
-
-@cache
-def _classes() -> dict[str, type]:
-    """Return the classes of which kept results may hold objects, by module and name."""
-    found = {}
-    for name in _MODULES:
-        module = import_module(f"overlane.analysis.{name}")
-        for kind in vars(module).values():
-            if isinstance(kind, type) and kind.__module__ == module.__name__:
-                found[f"{name}.{kind.__name__}"] = kind
-    return found

@@ -37,8 +37,8 @@ class ReportCommand:
 
     name = "report"
     help = (
-        "report how the engines of each device shared its time, why operations waited and devices idled, and "
-        "what barriers and partitions cost"
+        "report what to change first, why operations waited and devices idled, what barriers cost, what is "
+        "not ordered, and how engines and partitions shared the time"
     )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from overlane.commands.report import barriers, engines, partitions, waits
+from overlane.commands.report import advice, barriers, engines, hazards, partitions, waits
 from overlane.commands.report.section import Section
 
 __all__ = ["SECTIONS"]
 
 SECTIONS: tuple[Section, ...] = (
+    *advice.SECTIONS,
     *engines.SECTIONS,
     *waits.SECTIONS,
     *barriers.SECTIONS,
+    *hazards.SECTIONS,
     *partitions.SECTIONS,
 )
 """All sections, in the order of the report."""

@@ -1,0 +1,278 @@
+"""Rules on what the host did while the device had nothing to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from overlane.analysis.advice.facts import Choice, Facts, Lost
+from overlane.analysis.advice.model import Evidence, Finding, Rule, evidence
+from overlane.analysis.work import Mask, text_codes
+from overlane.figures.units import format_ns
+from overlane.intervals import union_length
+from overlane.tables import numbers
+
+__all__ = ["RULES"]
+
+Rows: TypeAlias = np.ndarray[Any, Any]
+
+_SMALL_LEAST = 16
+"""Fewer small operations are no pattern."""
+_ALLOCATING = ("allocation", "implicit_sync")
+_LAUNCHING = ("late_launch", "launch_latency", "launch_queue_full")
+_DOINGS = 3
+_LATE_SHARE = 0.05
+"""Late launches are worth a word from this share of the window on."""
+
+
+def _allocation(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    calls = facts.repeated("allocation")
+    held = facts.waits.of(*_ALLOCATING) & facts.held_in(facts.waits, calls)
+    lost = facts.lost(
+        waits=held,
+        gaps=lambda parts: parts.of(*_ALLOCATING) & facts.held_in(parts, calls),
+        streams_too=True,
+    )
+    if not lost.cost_ns:
+        return
+    yield rule.found(
+        f"{facts.most_called(calls)} stand between launches; for {format_ns(lost.cost_ns)} work waited or a "
+        "stream had nothing to do because of them. Freeing memory waits for all work of the device.",
+        "Allocate before the loop and use the memory again, or allocate in stream order (cudaMallocAsync, "
+        "cudaFreeAsync) from a pool.",
+        [facts.call_evidence(calls, "allocate or free between launches"), *facts.held_evidence(lost)],
+        cost_ns=lost.cost_ns,
+        device_idle_ns=lost.device_idle_ns,
+    )
+
+
+def _held_by_call(rule: Rule, facts: Facts, lost: Lost, words: str, change: str) -> Iterator[Finding]:
+    """Yield a finding that names the calls which prove the lost time."""
+    if not lost.cost_ns:
+        return
+    calls = _proving_calls(facts, lost)
+    named = facts.most_called(calls) if len(calls) else "Calls"
+    proof = [facts.call_evidence(calls, "held the work")] if len(calls) else []
+    yield rule.found(
+        words.format(calls=named, time=format_ns(lost.cost_ns)),
+        change,
+        [*proof, *facts.held_evidence(lost)],
+        cost_ns=lost.cost_ns,
+        device_idle_ns=lost.device_idle_ns,
+    )
+
+
+def _proving_calls(facts: Facts, lost: Lost) -> Rows:
+    found = [lost.stream_gaps.proving_calls(), facts.waits.take(lost.waits).proving_calls()]
+    return np.unique(np.concatenate([*found, facts.idle.take(lost.gaps).proving_calls()]))
+
+
+def _module_load(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    lost = facts.lost(
+        waits=facts.waits.of("module_load"), gaps=lambda parts: parts.of("module_load"), streams_too=True
+    )
+    yield from _held_by_call(
+        rule,
+        facts,
+        lost,
+        "{calls}: for {time} work waited or a stream had nothing to do because code was being loaded. With "
+        "lazy loading the first launch of each function loads it, and waits for what runs.",
+        "Load code before the timed part: launch every kernel once, or set CUDA_MODULE_LOADING=EAGER.",
+    )
+
+
+def _implicit_sync(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    # Those in a loop have a rule of their own; what only takes long while nothing runs holds nothing.
+    calls = np.setdiff1d(facts.synchronizing(), facts.repeated("allocation"))
+    lost = facts.lost(
+        waits=facts.waits.of(*_ALLOCATING) & facts.held_in(facts.waits, calls),
+        gaps=lambda parts: parts.of(*_ALLOCATING) & facts.held_in(parts, calls),
+        streams_too=True,
+    )
+    yield from _held_by_call(
+        rule,
+        facts,
+        lost,
+        "{calls} waited for the device, or took long, without being a synchronization: for {time} work "
+        "waited or a stream had nothing to do because of it.",
+        "Allocate and free, make green contexts, and set limits before the first work is issued or after "
+        "the last; free in stream order (cudaFreeAsync) in between.",
+    )
+
+
+def _small_rows(facts: Facts, which: Mask) -> tuple[Rows, Rows, int]:
+    """Return operations shorter than the calls that launched them, how long these took, and of how many.
+
+    One launch of a graph is one call for many operations and is not meant. Nothing is returned where such
+    operations are few.
+    """
+    none = np.zeros(0, np.int64)
+    has_call = facts.issue_call >= 0
+    if not has_call.any():
+        return none, none, 0
+    call = np.maximum(facts.issue_call, 0)
+    took = facts.calls.end_ns[call] - facts.calls.start_ns[call]
+    has_own = has_call & (np.bincount(call[has_call], minlength=len(facts.calls.start_ns))[call] == 1)
+    own = has_own & facts.in_window() & which
+    rows = np.flatnonzero(own & (facts.work.end - facts.work.start < took))
+    total = int(own.sum())
+    if len(rows) < _SMALL_LEAST or 2 * len(rows) < total:
+        return none, none, total
+    return rows, took[rows], total
+
+
+def _small(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    work = facts.work
+    for kind, which, change in (
+        ("kernels", work.is_kernel, "Do more in one kernel, or capture the sequence into a CUDA graph."),
+        ("copies", work.is_copy, "Copy larger chunks: fewer, and each far longer than its launch."),
+    ):
+        rows, took, total = _small_rows(facts, which)
+        if not len(rows):
+            continue
+        lost = facts.lost(gaps=_before(*_LAUNCHING, ops=rows))
+        if not lost.cost_ns:
+            continue
+        median = format_ns(_median(work.end[rows] - work.start[rows]))
+        yield rule.found(
+            f"{len(rows)} of {total} {kind} took less time (median {median}) than the calls that launched "
+            f"them (median {format_ns(_median(took))}), and the device idled for {format_ns(lost.cost_ns)} "
+            "before them: launching is what takes the time.",
+            change,
+            [facts.op_evidence(rows, "shorter than their launch call"), *facts.held_evidence(lost)],
+            cost_ns=lost.cost_ns,
+            device_idle_ns=lost.device_idle_ns,
+        )
+
+
+def _before(*causes: str, ops: Rows, inverted: bool = False) -> Choice:
+    """Choose parts of some causes before some operations, or before all others."""
+    return lambda parts: np.asarray(
+        parts.of(*causes) & (parts.op >= 0) & np.isin(parts.op, ops, invert=inverted)
+    )
+
+
+def _median(values: Rows) -> int:
+    return int(np.sort(values)[(len(values) - 1) // 2])
+
+
+def _late(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    parts = facts.idle
+    # What the launches themselves take has a rule of its own.
+    small = np.concatenate(
+        [_small_rows(facts, which)[0] for which in (facts.work.is_kernel, facts.work.is_copy)]
+    )
+    lost = facts.lost(gaps=_before("late_launch", ops=small, inverted=True))
+    if lost.cost_ns <= _LATE_SHARE * facts.window_ns:
+        return
+    length = parts.length_ns[lost.gaps]
+    longest = int(lost.gaps[length.argmax()])
+    doing, proof = _host_work(facts, lost)
+    yield rule.found(
+        f"The device idled for {format_ns(lost.cost_ns)} in {len(lost.gaps)} gaps because its next work had "
+        f"not been issued: {doing}. The longest gap is {format_ns(int(length.max()))} before operation "
+        f"{int(parts.op[longest])}, at {int(parts.start_ns[longest])}:{int(parts.end_ns[longest])}.",
+        "Issue work further ahead: do what the host does there while the device works or in another "
+        "thread, or replay the whole step as a CUDA graph.",
+        [*proof, *facts.held_evidence(lost)],
+        cost_ns=lost.cost_ns,
+        device_idle_ns=lost.device_idle_ns,
+    )
+
+
+def _host_work(facts: Facts, lost: Lost) -> tuple[str, list[Evidence]]:
+    """Say in which ranges and calls the host spent the idle time, the longest first."""
+    parts = facts.idle
+    spent: list[tuple[int, str]] = []
+    proof: list[Evidence] = []
+    length = parts.length_ns[lost.gaps]
+    for table, rows in (("ranges", parts.range_row[lost.gaps]), ("api_calls", parts.call_row[lost.gaps])):
+        known = rows >= 0
+        if not known.any():
+            continue
+        codes, names = text_codes(facts.trace.table(table)["name"])
+        total = np.bincount(codes[rows[known]], weights=length[known], minlength=len(names))
+        spent += [(int(total[code]), f"in {names[code]}") for code in np.flatnonzero(total)]
+        first, last = parts.start_ns[lost.gaps[known]], parts.end_ns[lost.gaps[known]]
+        proof.append(evidence(table, rows[known], first, last, "what the host was doing"))
+    if not spent:
+        return "no range or call tells what the host was doing", proof
+    spent.sort(reverse=True)
+    words = "; ".join(f"{format_ns(ns)} {where}" for ns, where in spent[:_DOINGS])
+    is_named = (parts.range_row[lost.gaps] >= 0) | (parts.call_row[lost.gaps] >= 0)
+    rest = int(length[~is_named].sum())
+    outside = f"; {format_ns(rest)} outside of all recorded ranges and calls" if rest else ""
+    return f"the host spent {words}{outside}", proof
+
+
+def _recording(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    overheads = facts.trace.table("overheads")
+    caused = facts.lost(
+        waits=facts.waits.of("profiler_overhead"), gaps=lambda parts: parts.of("profiler_overhead")
+    )
+    launching = facts.lost(gaps=_before(*_LAUNCHING, "unknown", ops=np.arange(len(facts.work))))
+    if not caused.cost_ns or caused.cost_ns < launching.cost_ns:
+        return
+    start = numbers(overheads["start_ns"])
+    end = numbers(overheads["end_ns"], null=0)
+    rows = np.flatnonzero((start < facts.window[1]) & (end > facts.window[0]))
+    proof = [evidence("overheads", rows, start[rows], end[rows], "recording")] if len(rows) else []
+    yield rule.found(
+        f"Recording itself held the work for {format_ns(caused.cost_ns)} "
+        f"({format_ns(union_length((start[rows], end[rows])))} of overhead in the window), more than the "
+        f"{format_ns(launching.cost_ns)} of gaps that the host would explain: do not draw conclusions from "
+        "gaps of this size.",
+        "Record fewer kinds of rows or a shorter time, or record what was warmed up before.",
+        [*proof, *facts.held_evidence(caused)],
+        cost_ns=caused.cost_ns,
+        device_idle_ns=caused.device_idle_ns,
+    )
+
+
+RULES = (
+    Rule(
+        "allocation_in_loop",
+        "Memory is allocated or freed inside the loop",
+        ("launch_times",),
+        "CUDA C++ Programming Guide, Implicit synchronization; Stream ordered memory allocator",
+        _allocation,
+    ),
+    Rule(
+        "code_loading",
+        "Work waited for code to be loaded",
+        ("launch_times",),
+        "CUDA C++ Programming Guide, Lazy loading; CUPTI overhead records",
+        _module_load,
+    ),
+    Rule(
+        "implicit_sync",
+        "A call synchronizes implicitly",
+        ("launch_times",),
+        "CUDA C++ Programming Guide, Implicit synchronization",
+        _implicit_sync,
+    ),
+    Rule(
+        "launches_cost_more_than_work",
+        "Operations are shorter than their launches",
+        ("launch_times",),
+        "CUDA C++ Best Practices Guide, Concurrent kernel execution; CUDA C++ Programming Guide, CUDA graphs",
+        _small,
+    ),
+    Rule(
+        "late_launches",
+        "The device idles because work is issued late",
+        ("launch_times",),
+        "CUDA C++ Programming Guide, Asynchronous concurrent execution",
+        _late,
+    ),
+    Rule(
+        "recording_cost",
+        "Recording cost more than the gaps it would explain",
+        ("recording_cost",),
+        "CUPTI, Activity overhead records",
+        _recording,
+        is_about_results=True,
+    ),
+)
