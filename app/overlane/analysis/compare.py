@@ -333,8 +333,8 @@ def _change(
 def _common_steps(traces: Sequence[Trace]) -> tuple[str, list[Any]]:
     """Return the range that repeats in every capture, and the windows from one's start to the next's.
 
-    So nothing falls between two steps. Where the trace tells when the device worked on each step, that is when
-    it starts: the host can be whole steps ahead.
+    So nothing falls between two steps. Where the trace tells when the device worked on each step, that is
+    when it starts: the host can be whole steps ahead.
     """
     found = [repeated_steps(trace) for trace in traces]
     names = {name for name, _ in found}
