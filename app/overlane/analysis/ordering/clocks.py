@@ -157,12 +157,17 @@ def _spread(log: Codes, key: Ids, place: Ids, out: Codes) -> None:
 
 
 @njit(cache=True, nogil=True)
+def _longer(log: Codes) -> Codes:
+    longer = np.empty((2 * len(log), 6), np.int32)
+    longer[: len(log)] = log
+    return longer
+
+
+@njit(cache=True, nogil=True)
 def _append(log: Codes, count: int, entry: tuple[int, int, int, int, int, int]) -> Codes:
     """Write one step behind the others, into a longer log where this one is full."""
     if count == len(log):
-        longer = np.empty((2 * len(log), 6), np.int32)
-        longer[: len(log)] = log
-        log = longer
+        log = _longer(log)
     log[count, _OWNER], log[count, _COMPONENT], log[count, _POSITION] = entry[0], entry[1], entry[2]
     log[count, _VALUE], log[count, _ROW], log[count, _PREVIOUS] = entry[3], entry[4], entry[5]
     return log
@@ -175,14 +180,23 @@ def _tell_stream(  # noqa: PLR0917 - one state machine
     """Let a stream wait for what a clock says; what the issuing thread knows to be done need not be told."""
     tails, heard, length, over = state[0], state[1], state[4], state[11]
     over[s] = max(over[s], source[s])
-    news = 0
+    news, at, mine = 0, length[s] + 1, tails[s]
+    if len(log) - count < len(source):
+        log = _longer(log)
     for j in range(len(source)):
-        if source[j] > tails[s, j] and (h < 0 or source[j] > heard[h, j]):
-            tails[s, j] = source[j]
-            log = _append(log, count, (s, j, length[s] + 1, source[j], row, -1))
-            count += 1
+        value = source[j]
+        if value > mine[j] and (h < 0 or value > heard[h, j]):
+            mine[j] = value
+            entry = log[count + news]
+            entry[_OWNER], entry[_COMPONENT], entry[_POSITION], entry[_VALUE], entry[_ROW] = (
+                s,
+                j,
+                at,
+                value,
+                row,
+            )
             news += 1
-    return log, count, news
+    return log, count + news, news
 
 
 @njit(cache=True, nogil=True)
@@ -312,6 +326,18 @@ def _keep(slots: Codes, free: Ids, top: int, taken: int) -> tuple[Codes, Ids, in
 
 
 @njit(cache=True, nogil=True)
+def _copy(to: Codes, a: int, source: Codes, b: int) -> None:
+    for j in range(to.shape[1]):
+        to[a, j] = source[b, j]
+
+
+@njit(cache=True, nogil=True)
+def _raise(to: Codes, a: int, source: Codes, b: int) -> None:
+    for j in range(to.shape[1]):
+        to[a, j] = max(to[a, j], source[b, j])
+
+
+@njit(cache=True, nogil=True)
 def _state(streams: int, threads: int) -> State:
     """Return the state before the first action.
 
@@ -346,16 +372,20 @@ def _run(  # noqa: C901, PLR0912, PLR0917 - one state machine
     """Go through all actions; return the steps of all clocks in the order in which they were made."""
     streams, threads, is_certain = sizes
     state = _state(streams, threads)
-    tails, ticks, length = state[0], state[3], state[4]
+    tails, ticks, length, issuer, version, legacy = state[0], state[3], state[4], state[6], state[7], facts[0]
     slots, free, top, taken = np.zeros((16, streams + threads), np.int32), np.zeros(16, np.int64), 0, 0
     slot_of = np.full(len(uses), -1, np.int64)
-    log, count = np.empty((_FIRST_ROOM, 6), np.int32), 0
+    log, count = np.empty((max(_FIRST_ROOM, 2 * (streams + threads)), 6), np.int32), 0
     for i in range(len(actions[0])):
         what, s, h, r, row = actions[0][i], actions[2][i], actions[3][i], actions[4][i], actions[5][i]
         is_off = (is_certain and actions[1][i] & _LIKELY != 0) or (what <= _WAIT and is_blind[s])
         slot = slot_of[r] if r >= 0 and what in (_RECORD, _WAIT, _EVENT) else -1
         if what <= _WAIT and not is_off:
-            log, count = _enter(state, facts, s, h, log, count)
+            if h == issuer[s] and h >= 0 and legacy[s] < 0:  # nothing to tell, as most often
+                tails[s, streams + h] = ticks[h]
+                version[s] += 1
+            else:
+                log, count = _enter(state, facts, s, h, log, count)
         if what == _ITEM:
             log, count = _put(state, is_blind, items, s, h, r, actions[1][i], log, count)
             continue
@@ -364,8 +394,10 @@ def _run(  # noqa: C901, PLR0912, PLR0917 - one state machine
             if uses[r] and not is_off:
                 if slot < 0:
                     slots, free, top, taken, slot = _keep(slots, free, top, taken)
-                    slots[slot], slot_of[r] = 0, slot
-                slots[slot] = np.maximum(slots[slot], tails[s])
+                    slot_of[r] = slot
+                    _copy(slots, slot, tails, s)
+                else:
+                    _raise(slots, slot, tails, s)
             continue
         news = 0
         if what == _WAIT:
