@@ -12,6 +12,7 @@ from overlane.errors import NotInLibraryError, OverlaneError
 from overlane.ui import asked
 from overlane.ui.api_reasons import add_reason_routes
 from overlane.ui.asked import BadRequestError, NotReadyError
+from overlane.ui.notes import Notebook, add_note_routes
 from overlane.ui.overlays import Searches
 from overlane.ui.rows import column_facts, connections, unknown_columns
 from overlane.ui.search import QueryError
@@ -48,6 +49,7 @@ def create_api(store: TraceStore) -> Blueprint:
     _add_timeline_routes(api, store, Searches(store.reasons))
     add_reason_routes(api, store, store.reasons)
     add_upload_routes(api, store, Uploads())
+    add_note_routes(api, store, Notebook(store.library))
     _add_error_handlers(api)
 
     @api.route("/<path:rest>")

@@ -53,6 +53,7 @@
       this.range = null;
       this.hover = null;
       this.markers = [];
+      this.notes = null;
       this.focusRow = -1;
       this.minimapKey = '';
       this.spanNs = 0;
@@ -98,7 +99,7 @@
       this.spanNs = Math.max(1, meta.span_ns);
       this.folded = new Set(meta.groups.filter((group) => group.collapsed).map((group) => group.id));
       this.wireCount = meta.lanes.reduce((most, lane) => Math.max(most, lane.first + lane.sublanes), 0);
-      this.markers = ov.page.storedMarkers(this);
+      ov.notes.load(this);
       this.readTheme();
       this.relayout();
       this.clearStatus();
@@ -212,10 +213,13 @@
       const { rows, total } = ov.rows.layout(this.meta, this.folded, {
         hides: (lane) => ov.layers.hides(this, lane),
         below: (lane) => ov.causes.stripRoom(this, lane),
+        pinned: this.notes?.pinned ?? [],
+        order: this.notes?.order ?? [],
       });
       this.rows = rows;
       this.total = total;
       this.rowOfWire = new Map();
+      this.rowOfLane = new Map(rows.filter((row) => row.type === 'lane').map((row) => [row.lane.id, row]));
       for (const row of rows) {
         if (row.type === 'lane') for (const wire of ov.rows.wiresOf(row)) this.rowOfWire.set(wire, row);
       }

@@ -9,6 +9,7 @@
   const GAP_LABEL_PX = 110;
   const HATCH = 7; // px between the stripes of a gap
   const STRIP = 5; // px
+  const LEAST_BARRIER_PX = 2;
   // Barriers take the colour of the cause that they are for what they held.
   const COLOUR_OF_BARRIER = {
     event_sync: 'host_sync', stream_sync: 'host_sync', context_sync: 'host_sync', device_sync: 'host_sync',
@@ -89,7 +90,7 @@
     const table = ov.paint.tableOf(context, style, names);
     const pixels = new Int32Array(32).fill(ov.paint.pack(ov.paint.mix(t.theme.dim, t.theme.bg, 0.55)));
     pixels.set(table.pixels);
-    t.theme.causes = { ...table, pixels };
+    t.theme.causes = { ...table, pixels, ofBarrier: new Map() };
   }
 
   /** Room below the slices of a stream for its waits. */
@@ -201,45 +202,63 @@
   const causeOfBarrier = (kind) => COLOUR_OF_BARRIER[kind] || kind;
 
   function barrierColour(t, kind) {
-    const place = t.reasons.causes.findIndex((cause) => cause.name === causeOfBarrier(kind));
-    return t.theme.causes.colours[place] || t.theme.text;
-  }
-
-  /** Where a barrier lies on the canvas: one box per stretch of neighbouring streams that it held. */
-  function boxesOf(t, barrier, rowsByLane) {
-    const x0 = Math.max(t.left, t.xOf(barrier.start_ns));
-    const x1 = Math.min(t.left + t.plotWidth, Math.max(t.xOf(barrier.end_ns), x0 + 1));
-    if (x1 <= t.left || x0 >= t.left + t.plotWidth) return [];
-    const rows = barrier.lanes.map((id) => rowsByLane.get(id)).filter(Boolean).sort((a, b) => a.y - b.y);
-    const boxes = [];
-    for (const row of rows) {
-      const last = boxes[boxes.length - 1];
-      if (last && Math.abs(last.bottom - row.y) < 2) last.bottom = row.y + row.h;
-      else boxes.push({ top: row.y, bottom: row.y + row.h });
+    const { causes } = t.theme;
+    if (!causes.ofBarrier.has(kind)) {
+      const place = t.reasons.causes.findIndex((cause) => cause.name === causeOfBarrier(kind));
+      causes.ofBarrier.set(kind, causes.colours[place] || t.theme.text);
     }
-    return boxes.map(({ top, bottom }) => ({ x: x0, width: x1 - x0, y: t.top + top - t.scrollTop, height: bottom - top - 1 }));
+    return causes.ofBarrier.get(kind);
   }
 
+  /** Stretches of neighbouring lanes that a barrier held, in content px; worked out once per layout. */
+  function stretchesOf(t, barrier) {
+    if (barrier.layout === t.rows) return barrier.stretches;
+    const rows = barrier.lanes.map((id) => t.rowOfLane.get(id)).filter(Boolean).sort((a, b) => a.y - b.y);
+    barrier.layout = t.rows;
+    barrier.stretches = [];
+    for (const row of rows) {
+      const last = barrier.stretches[barrier.stretches.length - 1];
+      if (last && Math.abs(last.bottom - row.y) < 2) last.bottom = row.y + row.h;
+      else barrier.stretches.push({ top: row.y, bottom: row.y + row.h });
+    }
+    return barrier.stretches;
+  }
+
+  /** Draws the spans: one path per colour, since a frame has no time for hundreds of translucent fills. */
   function drawBarriers(t, g) {
     t.barrierBoxes = [];
     if (!isOn(t) || !t.settings.barriers || !t.barriers) return;
-    const rowsByLane = new Map(t.shownRows().filter((row) => row.type === 'lane').map((row) => [row.lane.id, row]));
+    const perNs = t.plotWidth / t.view.span;
+    const right = t.left + t.plotWidth;
+    const paths = new Map();
+    for (const barrier of [...t.barriers.list].reverse()) { // the costliest lies on top
+      const x0 = Math.max(t.left, t.left + (barrier.start_ns - t.view.t0) * perNs);
+      const x1 = Math.min(right, t.left + (barrier.end_ns - t.view.t0) * perNs);
+      if (x1 - x0 < LEAST_BARRIER_PX) continue; // too thin to be told from a line
+      const colour = barrierColour(t, barrier.kind);
+      if (!paths.has(colour)) paths.set(colour, { fill: new Path2D(), edge: new Path2D() });
+      const { fill, edge } = paths.get(colour);
+      stretchesOf(t, barrier).forEach(({ top, bottom }, at) => {
+        const box = { x: x0, width: x1 - x0, y: t.top + top - t.scrollTop, height: bottom - top - 1 };
+        if (box.y > t.height || box.y + box.height < t.top) return;
+        fill.rect(box.x, box.y, box.width, box.height);
+        if (box.width >= 6) {
+          edge.rect(box.x, box.y, 1, box.height);
+          edge.rect(box.x + box.width - 1, box.y, 1, box.height);
+        }
+        t.barrierBoxes.push({ ...box, barrier });
+        if (at === 0 && box.width > 60) t.barrierLabels.push({ box, barrier, colour });
+      });
+    }
     g.save();
     g.beginPath();
     g.rect(t.left, t.top, t.plotWidth, t.height - t.top);
     g.clip();
-    for (const barrier of [...t.barriers.list].reverse()) { // the costliest lies on top
-      const colour = barrierColour(t, barrier.kind);
-      boxesOf(t, barrier, rowsByLane).forEach((box, at) => {
-        g.fillStyle = ov.paint.css(colour, box.width < 3 ? 0.5 : 0.13);
-        g.fillRect(box.x, box.y, box.width, box.height);
-        t.barrierBoxes.push({ ...box, barrier });
-        if (box.width < 3) return;
-        g.fillStyle = ov.paint.css(colour, 0.75);
-        g.fillRect(box.x, box.y, 1, box.height);
-        g.fillRect(box.x + box.width - 1, box.y, 1, box.height);
-        if (at === 0) t.barrierLabels.push({ box, barrier, colour });
-      });
+    for (const [colour, { fill, edge }] of paths) {
+      g.fillStyle = ov.paint.css(colour, 0.13);
+      g.fill(fill);
+      g.fillStyle = ov.paint.css(colour, 0.75);
+      g.fill(edge);
     }
     g.restore();
   }

@@ -105,7 +105,7 @@
       event.stopPropagation();
       return;
     }
-    const typing = event.target.closest && event.target.closest('input, textarea, select, [contenteditable="true"], .ov-tl-help, .ov-tl-menu');
+    const typing = event.target.closest && event.target.closest('input, textarea, select, [contenteditable="true"], .ov-tl-help, .ov-tl-menu, .ov-tl-notes');
     if (event.key.toLowerCase() !== 'o' || event.ctrlKey || event.metaKey || event.altKey || typing) return;
     choose();
     event.preventDefault();

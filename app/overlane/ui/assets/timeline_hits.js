@@ -255,7 +255,7 @@
   }
 
   function onFieldKey(event) {
-    if (event.key === 'Escape' && isOpen() && !document.querySelector('.ov-tl-help, .ov-tl-menu')) {
+    if (event.key === 'Escape' && isOpen() && !document.querySelector('.ov-tl-help, .ov-tl-menu, .ov-tl-notes')) {
       // Before the timeline's own Esc, which clears range and selection.
       const hadFocus = event.target === field() || panel.contains(event.target);
       panel.hidden = true;

@@ -50,7 +50,7 @@
 
   const CURSORS = {
     'window-start': 'ew-resize', 'window-end': 'ew-resize', 'range-start': 'ew-resize', 'range-end': 'ew-resize',
-    window: 'grab', minimap: 'pointer', ruler: 'col-resize', group: 'pointer', 'group-plot': 'pointer', marker: 'pointer',
+    window: 'grab', gutter: 'grab', minimap: 'pointer', ruler: 'col-resize', group: 'pointer', 'group-plot': 'pointer', marker: 'pointer',
   };
 
   // What each kind of drag does while the mouse moves; `drag` holds where it began.
@@ -63,6 +63,9 @@
     },
     gutter(t, drag, x, y) {
       t.scrollTo(drag.scrollTop - (y - drag.y));
+    },
+    lane(t, drag, x, y) {
+      ov.notes.dragLane(t, drag.lane, y);
     },
     scroll(t, drag, x, y) {
       const bar = t.scrollBar();
@@ -96,6 +99,8 @@
       x, y, zone, kind: zone, t0: t.view.t0, t1: t.view.t1, span: t.view.span, scrollTop: t.scrollTop,
       at: t.timeAt(x), moved: false, before: t.range,
     };
+    const row = zone === 'gutter' ? t.rows[ov.rows.rowAt(t.rows, y - t.top + t.scrollTop)] : null;
+    if (row && row.type === 'lane') Object.assign(drag, { kind: 'lane', lane: row.lane.id });
     if (zone === 'none' || zone === 'marker') drag.kind = 'none';
     else if (zone === 'group') drag.kind = 'gutter';
     else if (zone === 'group-plot') drag.kind = 'plot';
@@ -128,6 +133,7 @@
       t.toggle(t.rows[row]);
     } else if (drag.zone === 'gutter') {
       t.focusRow = row;
+      if (ov.notes.isOnPin(t, x)) ov.notes.pinFocused(t);
       t.redrawOver();
     } else if (drag.zone === 'plot') {
       const slice = ov.pick.at(t, x, y);
@@ -148,7 +154,7 @@
       element.classList.remove('ov-dragging');
     };
     element.addEventListener('pointerdown', (event) => {
-      if (!t.meta || event.button !== 0 || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu')) return;
+      if (!t.meta || event.button !== 0 || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu, .ov-tl-notes')) return;
       element.focus({ preventScroll: true });
       drag = beginDrag(t, event);
       if (event.isTrusted) element.setPointerCapture(event.pointerId);
@@ -178,6 +184,7 @@
       if (done.moved && DRAGS[done.kind]) DRAGS[done.kind](t, done, x, y);
       finish();
       if (done.moved && done.kind === 'range') t.setRange(t.range.t0, t.range.t1);
+      else if (done.moved && done.kind === 'lane') ov.notes.save(t);
       else if (!done.moved) click(t, done, event);
     }, { signal });
     element.addEventListener('pointercancel', () => {
@@ -187,12 +194,13 @@
     }, { signal });
     element.addEventListener('pointerleave', () => {
       t.hover = null;
+      t.gutterRow = null;
       t.view.point(null);
       ov.page.tip(t, null);
       t.redrawOver();
     }, { signal });
     element.addEventListener('dblclick', (event) => {
-      if (!t.meta || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu')) return;
+      if (!t.meta || event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu, .ov-tl-notes')) return;
       doubleClick(t, pointOf(t, event));
     }, { signal });
   }
@@ -216,9 +224,10 @@
     t.mouseX = inPlot ? x : null;
     const slice = zone === 'plot' ? ov.pick.at(t, x, y) : null;
     const reason = zone === 'plot' && !slice ? ov.causes.at(t, x, y) : null;
+    t.gutterRow = zone === 'gutter' ? t.rows[ov.rows.rowAt(t.rows, y - t.top + t.scrollTop)] : null;
     t.hover = slice;
     t.element.style.cursor = slice ? 'pointer' : CURSORS[zone] || 'default';
-    const isOwnPart = event.target.closest && event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu');
+    const isOwnPart = event.target.closest && event.target.closest('.ov-tl-tools, .ov-tl-status, .ov-tl-help, .ov-tl-menu, .ov-tl-notes');
     const row = t.rows[ov.rows.rowAt(t.rows, y - t.top + t.scrollTop)];
     if (isOwnPart) ov.page.tip(t, null);
     else if (slice) ov.page.tip(t, { x, y, slice });
@@ -231,7 +240,7 @@
 
   function attachWheel(t, signal) {
     t.element.addEventListener('wheel', (event) => {
-      if (!t.meta || event.target.closest('.ov-tl-help, .ov-tl-menu')) return;
+      if (!t.meta || event.target.closest('.ov-tl-help, .ov-tl-menu, .ov-tl-notes')) return;
       event.preventDefault();
       const { x, y } = pointOf(t, event);
       const unit = event.deltaMode === 1 ? LINE_PX : event.deltaMode === 2 ? t.height : 1;
@@ -285,7 +294,7 @@
   }
 
   function escape(t) {
-    if (ov.page.closeHelp(t) || ov.settings.closeMenu(t)) return;
+    if (ov.page.closeHelp(t) || ov.settings.closeMenu(t) || ov.notes.closeList(t)) return;
     if (t.range) t.setRange();
     else t.clearSelection();
   }
@@ -306,9 +315,10 @@
   }
 
   const KEYS = {
-    f: fit, 0: whole, home: whole, m: (t) => ov.page.mark(t), escape, enter,
+    f: fit, 0: whole, home: whole, m: (t) => ov.notes.mark(t), k: (t) => ov.notes.toggleList(t), p: (t) => ov.notes.pinFocused(t), escape, enter,
     arrowleft: (t) => sideways(t, -1), arrowright: (t) => sideways(t, 1),
-    arrowup: (t) => ov.pick.stepLane(t, -1), arrowdown: (t) => ov.pick.stepLane(t, 1),
+    arrowup: (t, event) => (event.shiftKey ? ov.notes.moveFocused(t, -1) : ov.pick.stepLane(t, -1)),
+    arrowdown: (t, event) => (event.shiftKey ? ov.notes.moveFocused(t, 1) : ov.pick.stepLane(t, 1)),
     pageup: (t) => t.scrollTo(t.scrollTop - (t.height - t.top) * 0.8),
     pagedown: (t) => t.scrollTo(t.scrollTop + (t.height - t.top) * 0.8),
     '+': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2), '=': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2),

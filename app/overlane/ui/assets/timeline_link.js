@@ -4,8 +4,7 @@
 
   const WRITE_MS = 300; // browsers refuse more than some hundred address changes in half a minute
   const PRIMARY = 'timeline';
-  const MOST_MARKERS = 50;
-  const FORWARDED = /^([wasdfmv0+=,.-]|Backspace|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
+  const FORWARDED = /^([wasdfmvkp0+=,.-]|Backspace|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
   let timelines = new Map();
   let writeTimer = 0;
 
@@ -177,57 +176,10 @@
     goTo(t, place);
   }
 
-  // ---- markers
-
-  const markerKey = (t) => `overlane-markers:${t.trace}:${t.rank}`;
-
-  function storedMarkers(t) {
-    try {
-      const found = JSON.parse(sessionStorage.getItem(markerKey(t)) || '[]');
-      const isMarker = (m) => m && Number.isFinite(m.t0) && Number.isFinite(m.t1) && typeof m.label === 'string';
-      return Array.isArray(found) ? found.filter(isMarker).slice(0, MOST_MARKERS) : [];
-    } catch {
-      return []; // storage may be off or hold something else; markers are then kept for this page only
-    }
-  }
-
-  function storeMarkers(t) {
-    const plain = t.markers.map(({ t0, t1, label }) => ({ t0, t1, label }));
-    try {
-      sessionStorage.setItem(markerKey(t), JSON.stringify(plain));
-    } catch {
-      ov.page.say(t, 'The marker is kept until the page is left.');
-    }
-  }
-
-  /** Marks the range or the selected slice; a second time takes the marker away. */
-  function mark(t) {
-    const source = t.range || (t.selection ? { t0: t.selection.start, t1: t.selection.end } : null);
-    if (!source) {
-      ov.page.say(t, 'Select a slice or a range first, then mark it.');
-      return;
-    }
-    const [t0, t1] = [Math.round(source.t0), Math.round(source.t1)];
-    const same = t.markers.findIndex((marker) => marker.t0 === t0 && marker.t1 === t1);
-    if (same >= 0) {
-      t.markers.splice(same, 1);
-    } else {
-      const what = t.range ? ov.time.duration(t1 - t0) : t.selection.name || t.selection.lane.label;
-      const used = new Set(t.markers.map((marker) => marker.label.split(' ')[0]));
-      let number = 1;
-      while (used.has(String(number))) number++;
-      t.markers.push({ t0, t1, label: `${number} ${what}` });
-      if (t.markers.length > MOST_MARKERS) t.markers.shift();
-    }
-    ov.page.say(t, same >= 0 ? 'Marker removed.' : `Marked as ${t.markers[t.markers.length - 1].label}.`);
-    storeMarkers(t);
-    t.redrawOver();
-  }
-
   // ---- keys of the whole page
 
   function isTyping(target) {
-    return target.closest && target.closest('input, textarea, select, [contenteditable="true"], .ov-tl-help, .ov-tl-menu') !== null;
+    return target.closest && target.closest('input, textarea, select, [contenteditable="true"], .ov-tl-help, .ov-tl-menu, .ov-tl-notes') !== null;
   }
 
   function onPageKey(event) {
@@ -268,5 +220,5 @@
     window.addEventListener('popstate', onHistory);
   }
 
-  ov.page = Object.assign(ov.page || {}, { mark, open, restore, storedMarkers, tellRange, tellReasons, tellSelection, tellView, watch });
+  ov.page = Object.assign(ov.page || {}, { open, restore, tellRange, tellReasons, tellSelection, tellView, watch });
 })((window.overlane = window.overlane || {}));

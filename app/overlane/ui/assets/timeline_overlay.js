@@ -168,6 +168,7 @@
   function draw(t, g) {
     g.clearRect(0, 0, t.width, t.height);
     drawFocusRow(t, g);
+    ov.notes.drawPin(t, g);
     drawMarkers(t, g);
     drawRange(t, g);
     g.save();

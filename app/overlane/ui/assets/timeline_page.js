@@ -23,7 +23,8 @@
     ]],
     ['Select', [
       ['←  →', 'slice before, after; fold or open a group'], ['↑  ↓', 'lane above, below'],
-      ['Enter', 'zoom to the selection; fold or open a group'], ['M', 'mark the range or selection, again to unmark'],
+      ['Enter', 'zoom to the selection; fold or open a group'], ['M', 'mark the range or selection, again to unmark'], ['K', 'all marks and their notes'],
+      ['P', 'pin the lane to the top'], ['Shift + ↑  Shift + ↓', 'move the lane; or drag its name'],
       ['Esc', 'close the hits, then clear the range, then the selection'],
     ]],
     ['Reasons', [
@@ -206,7 +207,7 @@
       showTip(t, sliceFacts(t, slice), x, y);
       if (slice.count > 1 && slice.lane.kind !== 'counter' && slice.lane.kind !== 'engine') lookUpLongest(t, slice, x, y);
     } else if (marker) {
-      showTip(t, { title: marker.label, facts: [['length', ov.time.duration(marker.t1 - marker.t0)], ['start', exact(marker.t0)]] }, x, y);
+      showTip(t, { title: marker.label, facts: [['length', ov.time.duration(marker.t1 - marker.t0)], ['start', exact(marker.t0)], ...(marker.note ? [['note', marker.note]] : [])] }, x, y);
     } else if (row.type === 'group') {
       const facts = [['click', row.folded ? 'to open' : 'to fold']];
       if (row.group.sublabel) facts.unshift(['', row.group.sublabel]);

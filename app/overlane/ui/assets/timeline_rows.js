@@ -8,6 +8,8 @@
   const SLOT_H = { engine: 16, stream: 26, calls: 16, syncs: 16, ranges: 16, instants: 14, counter: 28, blocks: 12 };
   const SUMMARY_LANES = 12; // a folded group asks for at most this many wire lanes
 
+  const PINNED = { id: 'pinned', parent: null, label: 'Pinned lanes', sublabel: '', kind: 'pinned', collapsed: false };
+
   /** Height of one sublane: full for a few, squeezed when there are many. */
   function slotHeight(kind, sublanes) {
     const full = SLOT_H[kind] || 16;
@@ -29,11 +31,12 @@
     return children;
   }
 
-  function lanesByGroup(lanes) {
+  function lanesByGroup(lanes, pinned) {
     const byGroup = new Map();
     for (const lane of lanes) {
-      if (!byGroup.has(lane.group)) byGroup.set(lane.group, []);
-      byGroup.get(lane.group).push(lane);
+      const group = pinned.has(lane.id) ? PINNED.id : lane.group;
+      if (!byGroup.has(group)) byGroup.set(group, []);
+      byGroup.get(group).push(lane);
     }
     return byGroup;
   }
@@ -61,20 +64,26 @@
    * Lays out the tree.
    * @param {object} meta the timeline's JSON
    * @param {Set<string>} folded ids of the folded groups
-   * @param {object} options {hides(lane): whether a lane is left out, below(lane): px below its slices}
+   * @param {object} options {hides(lane): whether a lane is left out, below(lane): px below its slices, pinned and order: ids of lanes}
    * @returns {{rows: object[], total: number}} rows in drawing order with y and h in CSS px
    */
   function layout(meta, folded, options) {
-    const children = childrenOf(meta.groups);
-    const byGroup = lanesByGroup(meta.lanes.filter((lane) => !options.hides(lane)));
+    const pinned = new Set(options.pinned);
+    const rank = new Map(options.order.map((id, at) => [id, at]));
+    const placed = meta.lanes.map((lane, at) => ({ lane, at, rank: rank.get(lane.id) ?? -1 }));
+    // Lanes that were never moved keep their places; the others follow the order that they were given.
+    if (rank.size) placed.sort((a, b) => (a.rank < 0 || b.rank < 0 ? a.at - b.at : a.rank - b.rank));
+    const lanes = placed.map(({ lane }) => lane).filter((lane) => !options.hides(lane));
+    const children = childrenOf(pinned.size ? [PINNED, ...meta.groups] : meta.groups);
+    const byGroup = lanesByGroup(lanes, pinned);
     const isEmpty = (id) => !byGroup.has(id) && (children.get(id) || []).every((child) => isEmpty(child.id));
     const rows = [];
     let y = 0;
-    const addLane = (lane, level) => {
+    const addLane = (lane, level, owner) => {
       const slot = slotHeight(lane.kind, lane.sublanes);
       const h = slot * lane.sublanes + (lane.sublanes - 1) + 2 * PAD + options.below(lane);
       const tall = lane.sublabel ? Math.max(h, 34) : Math.max(h, 20);
-      rows.push({ type: 'lane', lane, level, y, h: tall, top: Math.round((tall - h) / 2) + PAD, slot });
+      rows.push({ type: 'lane', lane, owner, level, y, h: tall, top: Math.round((tall - h) / 2) + PAD, slot });
       y += tall;
     };
     const addGroup = (group, level) => {
@@ -86,7 +95,7 @@
       rows.push(row);
       y += h;
       if (isFolded) return;
-      for (const lane of byGroup.get(group.id) || []) addLane(lane, level);
+      for (const lane of byGroup.get(group.id) || []) addLane(lane, level, group.id);
       for (const child of children.get(group.id) || []) addGroup(child, level + 1);
     };
     for (const group of children.get(null) || []) addGroup(group, 0);

@@ -85,10 +85,11 @@
       ov.page.button('PNG', 'Save what is shown as a picture (PNG)', () => ov.export.png(t)),
       ov.page.button('SVG', 'Save what is shown as a drawing (SVG)', () => ov.export.svg(t)),
     );
+    exports.append(ov.page.button('marks and notes', 'All marks and their notes (K)', () => ov.notes.toggleList(t)));
     const state = ov.causes.sentence(t);
     box.append(fields('Colour by', colours), fields('Reasons', parts));
     if (state) box.append(ov.page.make('p', 'ov-tl-note', state));
-    box.append(fields('Save this view', [exports]));
+    box.append(fields('Save this view, marks', [exports]));
     box.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape') return;
       closeMenu(t);
