@@ -65,8 +65,8 @@ def made(tmp_path):
 def busy(made):
     """A file in which a stream waits for an event of another one, after an upload from pageable memory."""
     statements = (
-        Copy("a", bytes=1 << 24, duration_ns=200 * US, is_pageable=True), Launch("a", 100 * US), Record("e", "a"),
-        WaitEvent("b", "e"), Launch("b", 50 * US), Launch("b", 50 * US),
+        Copy("a", bytes=1 << 24, duration_ns=200 * US, is_pageable=True), Launch("a", 100 * US),
+        Record("e", "a"), WaitEvent("b", "e"), Launch("b", 50 * US), Launch("b", 50 * US),
     )  # fmt: skip
     streams = (Stream("a"), Stream("b"))
     return made(run(Program((Thread(statements),), streams, (Device(),))).trace)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from overlane import open_trace
+from overlane.analysis.advice import RULES
 from overlane.analysis.study import Study
 from overlane.simulate import (
     Access,
@@ -29,6 +31,11 @@ from overlane.simulate import (
     WaitEvent,
     run,
 )
+from overlane.tables import table_from_columns
+from overlane.validation import validate
+from overlane_collect.model import Capability, Header
+from overlane_collect.schema import TABLES
+from unit.timeline.traces import make_trace
 
 US = 1_000
 STREAMS = (
@@ -148,3 +155,205 @@ def test_a_rule_finds_its_fault_and_nothing_without_it(rule):
     assert (finding.cost_ns > 0) != finding.is_about_results or rule == "recording_cost"
     assert 0 <= finding.device_idle_ns <= finding.cost_ns <= trace.span_ns
     assert found(play(*clean), rule) == []
+
+
+def op(start_ns, end_ns, **columns):
+    kind = {"engine": "compute", "kind": "kernel", "device_id": 0, "context_id": 1, "stream_id": 7}
+    return kind | {"start_ns": start_ns, "end_ns": end_ns} | columns
+
+
+def call(start_ns, end_ns, correlation_id, name="cuLaunchKernel"):
+    return {
+        "name": name,
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        "correlation_id": correlation_id,
+        "thread_id": 1,
+    }
+
+
+def collectives(*durations, bytes_=4096):
+    at = [10_000 * place for place in range(len(durations))]
+    ops = [
+        op(start, start + length, name="ncclAllReduce") for start, length in zip(at, durations, strict=True)
+    ]
+    rows = [{"op_id": place, "bytes": bytes_, "group": "0"} for place in range(len(durations))]
+    return make_trace(ops=ops, collectives=rows)
+
+
+def test_a_collective_that_took_longer_than_the_fastest_of_its_kind_has_waited():
+    (finding,) = found(collectives(1_000, 1_200, 6_000), "waiting_counted_as_work")
+    assert finding.cost_ns == 5_000
+    assert finding.evidence[0].row_ids == (2,)
+    assert found(collectives(1_000, 1_200, 1_900), "waiting_counted_as_work") == []
+    assert found(collectives(1_000, 6_000), "waiting_counted_as_work") == [], "two are no usual length"
+    assert found(collectives(1_000, 1_200, 6_000, bytes_=None), "waiting_counted_as_work") == []
+
+
+PARTS = [
+    {"device_id": 0, "context_id": 1, "sm_granted": 132},
+    {
+        "device_id": 0,
+        "context_id": 2,
+        "parent_context_id": 1,
+        "name": "small",
+        "sm_granted": 32,
+        "tpc_mask": "ff",
+    },
+    {
+        "device_id": 0,
+        "context_id": 3,
+        "parent_context_id": 1,
+        "name": "rest",
+        "sm_granted": 100,
+        "tpc_mask": "f00",
+    },
+]
+DEVICES = [{"device_id": 0, "compute_capability": "9.0", "sm_count": 132}]
+
+
+def partitioned(*grids, start=0, overlap=False):
+    ops = [
+        op(
+            start + (0 if overlap else 100 * place),
+            start + 90 + 100 * place,
+            context_id=2,
+            partition_id=1,
+            grid=grid,
+        )
+        for place, grid in enumerate(grids)
+    ]
+    return make_trace(ops=ops, partitions=PARTS, devices=DEVICES)
+
+
+def test_a_partition_larger_than_all_its_blocks_is_too_large():
+    (finding,) = found(partitioned([4, 1, 1], [2, 2, 2]), "partition_too_large")
+    assert finding.change == "Ask for 8 SMs."
+    assert "at no time more than 8 blocks" in finding.finding
+    (finding,) = found(partitioned([8, 1, 1], [9, 1, 1], overlap=True), "partition_too_large")
+    assert finding.change == "Ask for 24 SMs."
+    assert found(partitioned([25, 1, 1]), "partition_too_large") == []
+    assert found(partitioned([4, 1, 1], None), "partition_too_large") == []
+
+
+def left(kind):
+    """Blocks of a green context that stay on its SMs, or that leave them."""
+    sms = range(9 if kind == "left" else 8)
+    parts = [PARTS[0], PARTS[1] | {"sm_granted": 8}]
+    blocks = [{"op_id": 0, "sm_id": sm, "start_ns": 0, "end_ns": 90} for sm in sms]
+    return make_trace(ops=[op(0, 90, partition_id=1, context_id=2)], partitions=parts, blocks=blocks)
+
+
+def test_work_on_more_sms_than_granted_left_its_partition():
+    (finding,) = found(left("left"), "left_its_partition")
+    assert "ran on 9 SMs, 1 more than it was granted" in finding.finding
+    assert {proof.table for proof in finding.evidence} == {"blocks", "ops"}
+    assert found(left("stayed"), "left_its_partition") == []
+
+
+def test_work_beside_an_exclusive_partition_is_a_leak_only_where_declared():
+    ops = [op(0, 90, partition_id=1, context_id=2), op(5, 90, partition_id=0)]
+    blocks = [{"op_id": which, "sm_id": 3, "start_ns": 10, "end_ns": 80} for which in (0, 1)]
+    trace = make_trace(ops=ops, partitions=PARTS[:2], blocks=blocks)
+    assert found(trace, "left_its_partition") == []
+    (finding,) = found(trace, "left_its_partition", exclusive=["small"])
+    assert "declared exclusive" in finding.finding
+
+
+def shared_queue(channel):
+    """Two kernels of two streams, of which the second starts when the first is over, with room beside it."""
+    calls = [call(0, 5, 1), call(10, 15, 2)]
+    ops = [
+        op(20, 50_000, correlation_id=1, queued_ns=2, channel_id=4, grid=[1, 1, 1], block=[32, 1, 1]),
+        op(50_010, 60_000, correlation_id=2, queued_ns=12, channel_id=channel, stream_id=9, grid=[1, 1, 1],
+           block=[32, 1, 1]),
+    ]  # fmt: skip
+    return make_trace(ops=ops, api_calls=calls, devices=DEVICES)
+
+
+def test_streams_that_share_a_queue_with_one_that_is_busy_are_too_many():
+    (finding,) = found(shared_queue(4), "streams_share_queues")
+    assert "2 streams share 1 hardware queues" in finding.finding
+    assert found(shared_queue(5), "streams_share_queues") == []
+
+
+def timed(stream, reads=True):
+    """Two events recorded around a kernel that is launched into stream 9."""
+    calls = [call(0, 5, 1, "cudaEventRecord"), call(10, 15, 2), call(20, 25, 3, "cudaEventRecord")]
+    calls += [call(90, 95, 4, "cudaEventElapsedTime")] if reads else []
+    records = [
+        {"device_id": 0, "context_id": 1, "stream_id": stream, "cuda_event_id": event, "at_ns": at,
+         "correlation_id": correlation}
+        for event, at, correlation in ((11, 0, 1), (12, 20, 3))
+    ]  # fmt: skip
+    tables = {"event_records": table_from_columns(
+        "event_records", {name: [row[name] for row in records] for name in records[0]}
+    )}  # fmt: skip
+    trace = make_trace(ops=[op(30, 80, correlation_id=2, stream_id=9)], api_calls=calls)
+    return validate("made", trace.header, {name: trace.table(name) for name in TABLES} | tables)
+
+
+def test_events_around_work_of_another_stream_time_nothing():
+    (finding,) = found(timed(stream=7), "timing_elsewhere")
+    assert finding.is_about_results
+    assert finding.evidence[0].row_ids == (0, 1)
+    assert found(timed(stream=9), "timing_elsewhere") == []
+    assert found(timed(stream=7, reads=False), "timing_elsewhere") == []
+
+
+def test_what_cannot_be_proven_is_named_and_not_found():
+    advice = Study(timed(stream=7, reads=False)).advice
+    reasons = {item.rule: item.reason for item in advice.not_checked}
+    assert reasons["timing_elsewhere"].startswith(
+        "No call that reads the time between two events was recorded"
+    )
+    assert reasons["unordered_accesses"].endswith("(missing: buffer_accesses)")
+    assert not set(reasons) & set(advice.checked)
+    assert set(reasons) | set(advice.checked) == {rule.name for rule in RULES}
+
+
+def test_the_words_of_the_header_decide_what_is_missing():
+    header = Header("test", capabilities={"collectives": Capability(False, "the source was cut.")})
+    reasons = {item.rule: item.reason for item in Study(make_trace(header=header)).advice.not_checked}
+    assert reasons["waiting_counted_as_work"] == "The source was cut. (missing: collectives)"
+
+
+def test_findings_come_with_results_first_and_then_by_cost(samples):
+    advice = Study(open_trace(samples["stream-contract-missing-wait.overlane"])).advice
+    assert advice.findings[0].rule == "unordered_accesses"
+    costs = [each.cost_ns for each in advice.findings if not each.is_about_results]
+    assert costs == sorted(costs, reverse=True)
+    assert len(costs) > 1
+
+
+def test_what_costs_less_than_a_thousandth_is_left_out(samples):
+    study = Study(open_trace(samples["green-context-C.overlane"]))
+    least = sum(device.window_ns for device in study.engines.devices) / 1000
+    assert study.advice.left_out > 0
+    assert all(each.cost_ns >= least or each.is_latency for each in study.advice.findings)
+
+
+@pytest.mark.parametrize(
+    ("sample", "first"),
+    [
+        ("vector-add-pageable", "pageable_copies"), ("default-stream-legacy", "legacy_default_stream"),
+        ("launch-bound", "launches_cost_more_than_work"), ("sync-scope-device", "device_sync_in_loop"),
+        ("stream-contract-missing-wait", "unordered_accesses"),
+    ],
+)  # fmt: skip
+def test_each_sample_says_first_what_was_wrong_with_it(samples, sample, first):
+    assert Study(open_trace(samples[f"{sample}.overlane"])).advice.findings[0].rule == first
+
+
+@pytest.mark.parametrize(
+    ("sample", "rule"),
+    [
+        ("default-stream-nonblocking", "legacy_default_stream"), ("default-stream-per-thread", "sms_full"),
+        ("sync-scope-none", "device_sync_in_loop"), ("stream-contract-clean", "unordered_accesses"),
+        ("alloc-in-loop-before", "allocation_in_loop"), ("alloc-in-loop-async", "allocation_in_loop"),
+        ("vector-add-pinned", "pageable_copies"), ("green-context-A", "sms_full"),
+        ("lazy-load-eager", "code_loading"), ("two-contexts", "sms_full"),
+    ],
+)  # fmt: skip
+def test_a_sample_without_the_fault_has_no_such_finding(samples, sample, rule):
+    assert found(open_trace(samples[f"{sample}.overlane"]), rule) == []

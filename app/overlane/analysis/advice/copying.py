@@ -79,7 +79,8 @@ def _never_overlap(rule: Rule, facts: Facts) -> Iterator[Finding]:
             continue
         free_copies, free_kernels = _mask(len(work), pairs[:, 0]), _mask(len(work), pairs[:, 1])
         exposed = subtract(facts.busy(free_copies), computing)
-        cost = min(_length(exposed), _length(facts.busy(free_kernels)))
+        # These copies, hidden behind whatever computes.
+        cost = min(_length(exposed), _length(computing))
         if not cost:
             continue
         yield rule.found(

@@ -9,6 +9,7 @@ import numpy as np
 
 from overlane.analysis.advice.facts import Choice, Facts, Lost
 from overlane.analysis.advice.model import Evidence, Finding, Rule, evidence
+from overlane.analysis.calls import CALL_CLASSES
 from overlane.analysis.work import Mask, text_codes
 from overlane.figures.units import format_ns
 from overlane.intervals import union_length
@@ -20,6 +21,7 @@ Rows: TypeAlias = np.ndarray[Any, Any]
 
 _SMALL_LEAST = 16
 """Fewer small operations are no pattern."""
+_ALLOCATION_CALLS = tuple(name for name in CALL_CLASSES if name in {"allocation", "free"})
 _ALLOCATING = ("allocation", "implicit_sync")
 _LAUNCHING = ("late_launch", "launch_latency", "launch_queue_full")
 _DOINGS = 3
@@ -28,7 +30,7 @@ _LATE_SHARE = 0.05
 
 
 def _allocation(rule: Rule, facts: Facts) -> Iterator[Finding]:
-    calls = facts.repeated("allocation")
+    calls = facts.repeated(*_ALLOCATION_CALLS)
     held = facts.waits.of(*_ALLOCATING) & facts.held_in(facts.waits, calls)
     lost = facts.lost(
         waits=held,
@@ -85,7 +87,7 @@ def _module_load(rule: Rule, facts: Facts) -> Iterator[Finding]:
 
 def _implicit_sync(rule: Rule, facts: Facts) -> Iterator[Finding]:
     # Those in a loop have a rule of their own; what only takes long while nothing runs holds nothing.
-    calls = np.setdiff1d(facts.synchronizing(), facts.repeated("allocation"))
+    calls = np.setdiff1d(facts.synchronizing(), facts.repeated(*_ALLOCATION_CALLS))
     lost = facts.lost(
         waits=facts.waits.of(*_ALLOCATING) & facts.held_in(facts.waits, calls),
         gaps=lambda parts: parts.of(*_ALLOCATING) & facts.held_in(parts, calls),
@@ -183,28 +185,34 @@ def _late(rule: Rule, facts: Facts) -> Iterator[Finding]:
 
 
 def _host_work(facts: Facts, lost: Lost) -> tuple[str, list[Evidence]]:
-    """Say in which ranges and calls the host spent the idle time, the longest first."""
+    """Say in which ranges, and in which calls, the host spent the idle time, the longest first."""
     parts = facts.idle
-    spent: list[tuple[int, str]] = []
+    words: list[str] = []
     proof: list[Evidence] = []
     length = parts.length_ns[lost.gaps]
-    for table, rows in (("ranges", parts.range_row[lost.gaps]), ("api_calls", parts.call_row[lost.gaps])):
+    for table, rows, where in (
+        ("ranges", parts.range_row[lost.gaps], "the host was in the ranges"),
+        ("api_calls", parts.call_row[lost.gaps], "in the calls"),
+    ):
         known = rows >= 0
         if not known.any():
             continue
         codes, names = text_codes(facts.trace.table(table)["name"])
-        total = np.bincount(codes[rows[known]], weights=length[known], minlength=len(names))
-        spent += [(int(total[code]), f"in {names[code]}") for code in np.flatnonzero(total)]
+        total = np.bincount(codes[rows[known]], weights=length[known], minlength=len(names)).astype(np.int64)
+        most = np.argsort(-total, kind="stable")[:_DOINGS]
+        words.append(
+            f"{where} "
+            + ", ".join(f"{names[code]} ({format_ns(int(total[code]))})" for code in most if total[code])
+        )
         first, last = parts.start_ns[lost.gaps[known]], parts.end_ns[lost.gaps[known]]
         proof.append(evidence(table, rows[known], first, last, "what the host was doing"))
-    if not spent:
+    if not words:
         return "no range or call tells what the host was doing", proof
-    spent.sort(reverse=True)
-    words = "; ".join(f"{format_ns(ns)} {where}" for ns, where in spent[:_DOINGS])
     is_named = (parts.range_row[lost.gaps] >= 0) | (parts.call_row[lost.gaps] >= 0)
     rest = int(length[~is_named].sum())
-    outside = f"; {format_ns(rest)} outside of all recorded ranges and calls" if rest else ""
-    return f"the host spent {words}{outside}", proof
+    if rest:
+        words.append(f"outside of all recorded ranges and calls for {format_ns(rest)}")
+    return "; ".join(words), proof
 
 
 def _recording(rule: Rule, facts: Facts) -> Iterator[Finding]:

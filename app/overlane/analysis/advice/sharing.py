@@ -252,6 +252,7 @@ RULES = (
         ("partitions",),
         "CUDA Driver API, Green contexts; CUPTI green context records",
         _too_large,
+        is_latency=True,
     ),
     Rule(
         "left_its_partition",

@@ -50,7 +50,7 @@ def _finding(number: int, row: Row, window_ns: int) -> list[Block]:
     cost = ""
     if row["is_about_results"]:
         cost = " (results or measurements may be wrong)"
-    elif row["is_latency"]:
+    elif row["is_latency"] and row["cost_ns"]:
         cost = f": kernels start up to {format_ns(row['cost_ns'])} later in all"
     elif row["cost_ns"]:
         percent = 100 * fraction(row["cost_ns"], window_ns)

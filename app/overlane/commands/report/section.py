@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,6 +29,7 @@ __all__ = [
     "share",
 ]
 
+_WIDTH = 110
 Row: TypeAlias = dict[str, Any]
 Rows: TypeAlias = list[Row]
 Columns: TypeAlias = tuple[tuple[str, Callable[[Row], str]], ...]
@@ -86,7 +88,9 @@ class Section:
 def block_lines(block: Block, *, is_markdown: bool) -> list[str]:
     """Return the lines of one block, with control characters shown escaped."""
     if isinstance(block, str):
-        return [printable(block), ""]
+        text = printable(block)
+        wrapped = textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
+        return [text, ""] if is_markdown else [*wrapped, ""]
     if not block.rows:
         return []
     is_cut = block.limit is not None and len(block.rows) > block.limit + 1
