@@ -27,7 +27,7 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if not module.name.endswith("__main__")  # importing it runs the program
 )
-GUIDES = [ROOT / "README.md", DOCS / "how-to.md", DOCS / "tutorial.md"]
+GUIDES = [ROOT / "README.md", DOCS / "how-to.md", DOCS / "tutorial.md", DOCS / "simulator.md"]
 LINKING = [
     *GUIDES, DOCS / "design.md", *sorted((DOCS / "reference").glob("*.md")), ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", ROOT / "sample_traces" / "README.md",

@@ -60,6 +60,8 @@ def random_program(seed: int, *, features: frozenset[str] | None = None, size: i
     if features is None:
         count = random.choice((1, 2, 2, 3, 3, 4, 6, len(FEATURES)))
         features = frozenset(random.sample(FEATURES, count))
+        if seed % 2:
+            features |= {"accesses"}
     draft = _Draft(random, features)
     _place(draft)
     if draft.has("graphs"):
@@ -127,8 +129,8 @@ def _stream(draft: _Draft) -> str:
 
 def _accesses(draft: _Draft) -> tuple[p.Access, ...]:
     random = draft.random
-    if not draft.has("accesses"):
-        return ()
+    if not draft.has("accesses") or draft.has("devices"):
+        return ()  # buffers belong to the first device
     found = []
     for _ in range(random.randrange(3)):
         offset = random.randrange(0, 4096, 512)

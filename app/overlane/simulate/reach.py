@@ -67,7 +67,7 @@ class Reach:
                 if rule == "programmatic" and need.operation is not None:
                     before = 2 * need.operation.command.number
                     edges += [(before, begin), (before + 1, end if certain else begin)]
-                elif rule != "module" or not certain:
+                elif not certain or (rule != "module" and not _is_unseen_barrier(command, rule)):
                     edges.append((2 * need.number + 1, begin))
         return edges + self._host_edges(certain=certain)
 
@@ -113,6 +113,11 @@ class Reach:
         return tuple(
             sorted(found, key=lambda h: (h.first_op, h.second_op, h.kind, h.address, h.bytes))
         )  # fmt: skip
+
+
+def _is_unseen_barrier(command: Command, rule: str) -> bool:
+    """Whether it orders streams from the legacy default stream, which its call does not name."""
+    return command.kind in _UNSEEN and rule == "legacy" and command.stream.spec.kind == "legacy_default"
 
 
 def _kind(first: Access, second: Access) -> str:
