@@ -29,6 +29,7 @@ CALL_CLASSES = (
     "query",
     "allocation",
     "allocation_async",
+    "free",
     "module_load",
     "implicit_sync",
     "host_function",
@@ -59,13 +60,8 @@ _PATTERNS = tuple(
         (r"(Event|Stream)Query", "query"),
         (r"(Mem)?(Alloc|Free|Malloc).*Async", "allocation_async"),
         (r"Module(Load|Unload)|Library(Load|Unload)|LinkComplete|FuncLoad|KernelGetFunction", "module_load"),
-        (
-            (
-                r"Mem(Alloc|Free|HostAlloc|Create|Release|Map$|Unmap|AddressFree)"
-                r"|Malloc|Free(Host|Array|Mipmapped)?$|Host(Alloc|Malloc|Free)"
-            ),
-            "allocation",
-        ),
+        (r"Mem(Free|Release|Unmap|AddressFree)|Free(Host|Array|Mipmapped)?|HostFree", "free"),
+        (r"Mem(Alloc|HostAlloc|Create|Map$)|Malloc|Host(Alloc|Malloc)", "allocation"),
         (
             r"GreenCtxCreate|(Ctx|Device|Thread)SetLimit|DeviceReset|(Mem)?HostUnregister",
             "implicit_sync",
@@ -80,7 +76,7 @@ def class_of(name: str) -> str:
 
     Example:
         >>> class_of("cuMemcpyHtoDAsync_v2"), class_of("cudaFree"), class_of("cuCtxSetLimit")
-        ('copy', 'allocation', 'implicit_sync')
+        ('copy', 'free', 'implicit_sync')
     """
     if not _PREFIX.match(name):
         return "other"

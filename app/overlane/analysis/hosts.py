@@ -124,7 +124,7 @@ def _calling(deps: Dependencies) -> Doing:
     blocking = deps.issue_call[deps.issue.is_blocking_copy]
     rank[blocking] = _RANKS.index("blocking_copy")
     for name, classes in (
-        ("allocation", ("allocation", "allocation_async")),
+        ("allocation", ("allocation", "allocation_async", "free")),
         ("module_load", ("module_load",)),
         ("implicit_sync", ("implicit_sync",)),
     ):

@@ -78,7 +78,7 @@ def resource_claims(trace: Trace, deps: Dependencies, streams: Streams, window: 
     ]
     parts.append(_engines(trace, deps, window))
     parts.append(_channels(trace, deps, group, window))
-    parts.append(_contexts(deps, group, identities, window))
+    parts.append(_contexts(trace, deps, group, identities, window))
     claims = np.concatenate(parts)
     return np.column_stack([claims, np.full(len(claims), _OPS)])
 
@@ -134,20 +134,25 @@ def _device_numbers(ops: pa.Table) -> Ids:
 
 
 def _contexts(
-    deps: Dependencies, group: Ids, identities: list[tuple[int | None, ...]], window: tuple[Ids, Ids]
+    trace: Trace,
+    deps: Dependencies,
+    group: Ids,
+    identities: list[tuple[int | None, ...]],
+    window: tuple[Ids, Ids],
 ) -> Ids:
     """Claim for kernels of unrelated contexts on the same device, which take turns with this one's."""
     devices: dict[tuple[int | None, ...], int] = {}
     of_root = np.array([devices.setdefault(key[:2], len(devices)) for key in identities] or [0], np.int64)
     if len(devices) == len(identities):
         return np.zeros((0, 6), np.int64)
-    return _back(of_root[group], deps, window, np.arange(len(group)), "context_switch", group)
+    kinds, found = words(trace.table("ops")["kind"])
+    rows = np.flatnonzero(kinds == (found.index("kernel") if "kernel" in found else -2))
+    return _back(of_root[group], deps, window, rows, "context_switch", group)
 
 
 def _channels(trace: Trace, deps: Dependencies, context: Ids, window: tuple[Ids, Ids]) -> Ids:
     """Claim for operations of other streams that were issued before on the same hardware queue."""
-    ops = trace.table("ops")
-    channel = known(ops["channel_id"])
+    channel = known(trace.table("ops")["channel_id"])
     rows = np.flatnonzero(channel != NULL)
     if not len(rows) or not (window[0][rows] < window[1][rows]).any():
         return np.zeros((0, 6), np.int64)
@@ -180,7 +185,8 @@ def taken_as_well(trace: Trace, deps: Dependencies, streams: Streams, parts: tup
 
     Returns:
         int64 array, shape (parts,): bit of `copy_engine_busy` where another copy of the engine ran within
-        the part, of `partition_busy` where kernels with more blocks than fit had all of the SMs.
+        the part, of `partition_busy` where kernels with more blocks than fit had all of the SMs, of
+        `channel_shared` where another stream was ahead in the queue, of `blocking_copy` inside the own call.
     """
     op, since, until = parts
     bits = np.zeros(len(op), np.int64)
@@ -199,6 +205,14 @@ def taken_as_well(trace: Trace, deps: Dependencies, streams: Streams, parts: tup
             ran = _ran_within(of, deps, np.zeros(len(mine), np.int64), since[mine], until[mine])
             full &= ran | (areas[op[mine]] >> area & 1 == 0)
         bits[mine[full]] |= 1 << code_of("partition_busy")
+    start, issued = deps.issue.start_ns, deps.issued_ns
+    ahead = _channels(trace, deps, group, (np.where(issued >= 0, issued, start), start))
+    until_ahead = np.full(len(engine), -1)
+    np.maximum.at(until_ahead, ahead[:, 0], ahead[:, 2])
+    bits[until_ahead[op] > since] |= 1 << code_of("channel_shared")
+    if len(deps.calls.end_ns):
+        own = deps.issue.is_blocking_copy[op] & (deps.calls.end_ns[deps.issue_call[op]] > since)
+        bits[own] |= 1 << code_of("blocking_copy")
     return bits
 
 
@@ -275,8 +289,9 @@ def _plain(kind: str) -> str:
 def _rows_of_calls(deps: Dependencies) -> tuple[Ids, ...]:
     calls = deps.calls
     cause = np.full(len(calls.kind), -1)
-    for name in ("module_load", "implicit_sync", "allocation"):
-        cause[calls.is_of(name)] = code_of(name)
+    # Calls that allocate hold nothing; those that free hold until the device has ended.
+    for kind, name in (("module_load",) * 2, ("implicit_sync",) * 2, ("free", "allocation")):
+        cause[calls.is_of(kind)] = code_of(name)
     rows = np.flatnonzero(cause >= 0)
     tables = np.full(len(rows), PROOF_TABLES.index("api_calls"))
     return calls.start_ns[rows], calls.end_ns[rows], cause[rows], tables, rows

@@ -183,9 +183,8 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     )
     op = parts[:, 0]
     ordering = np.flatnonzero(parts[:, 1] < low[op])
-    parts[ordering, 6] |= taken_as_well(
-        trace, deps, streams, (op[ordering], parts[ordering, 1], parts[ordering, 2])
-    )
+    also = taken_as_well(trace, deps, streams, (op[ordering], parts[ordering, 1], parts[ordering, 2]))
+    parts[ordering, 6] |= also & ~(np.int64(1) << parts[ordering, 3])
     error = max((clock.fit_error_ns or 0 for clock in trace.header.clocks), default=0)
     length = parts[:, 2] - parts[:, 1]
     is_below = (length < error) & (parts[:, 1] == issued[op]) & deps.issue.is_host_stamp[op]
