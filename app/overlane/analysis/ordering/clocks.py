@@ -326,6 +326,16 @@ def _keep(slots: Codes, free: Ids, top: int, taken: int) -> tuple[Codes, Ids, in
 
 
 @njit(cache=True, nogil=True)
+def _release(uses: Ids, slot_of: Ids, free: Ids, top: int, r: int) -> int:
+    """Count a use of a record's clock, and give its place back after the last one."""
+    uses[r] -= 1
+    if uses[r] or slot_of[r] < 0:
+        return top
+    free[top], slot_of[r] = slot_of[r], -1
+    return top + 1
+
+
+@njit(cache=True, nogil=True)
 def _copy(to: Codes, a: int, source: Codes, b: int) -> None:
     for j in range(to.shape[1]):
         to[a, j] = source[b, j]
@@ -414,10 +424,7 @@ def _run(  # noqa: C901, PLR0912, PLR0917 - one state machine
                 log, count, news = _cover(state, facts, is_blind, what, s, h, r, row, log, count)
         all_news[i] = news
         if what in (_WAIT, _EVENT) and r >= 0:
-            uses[r] -= 1
-            if not uses[r] and slot >= 0:
-                free[top], slot_of[r] = slot, -1
-                top += 1
+            top = _release(uses, slot_of, free, top, r)
     return log[:count]
 
 
