@@ -17,7 +17,7 @@ from numba import njit
 
 from overlane.readers.kineto.keys import Class
 from overlane.readers.kineto.layout import MIX
-from overlane.readers.kineto.memory import copy, differences, get, lowest, put
+from overlane.readers.kineto.memory import byte, copy, differences, get, lowest, put
 from overlane.readers.kineto.steps import head
 
 __all__ = ["G_CLOSE", "G_ENTRY", "G_KEY", "G_LENGTH", "START", "empty_guesses", "is_next", "learn", "next_of"]
@@ -60,8 +60,8 @@ def is_next(guess: int, at: int, end: int, where: int) -> bool:
         where: Scope of the member, and 1 when a value stands before it.
     """
     length = get(guess + G_LENGTH)
-    if get(guess + G_WHERE) != where or at + length >= end:
-        return False
+    if get(guess + G_WHERE) != where or at + length >= end or byte(at + length) <= 32:
+        return False  # blanks before the value were not there when the guess was learned
     found = lowest(differences(at, guess))
     if found == 64:
         found = 32 + lowest(differences(at + 32, guess + 32))
