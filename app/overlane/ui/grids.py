@@ -8,7 +8,7 @@ from typing import Any
 import dash_ag_grid
 from dash.development.base_component import Component
 
-__all__ = ["Column", "column", "grid", "used"]
+__all__ = ["Column", "column", "grid", "together", "used"]
 
 Column = dict[str, Any]
 
@@ -25,6 +25,7 @@ def column(
     renderer: str = "",
     grows: bool = False,
     sort: str = "",
+    tooltip: str = "",
 ) -> Column:
     """Return one column of a grid.
 
@@ -37,6 +38,7 @@ def column(
         renderer: `link` (to the row's `href`) or `verdict`.
         grows: Takes the room that is left.
         sort: `asc` or `desc` for the column that the rows are ordered by at first.
+        tooltip: Key of what shows when a cell is pointed at; by default the value.
     """
     found: Column = {
         "field": field,
@@ -52,7 +54,7 @@ def column(
             "type": "rightAligned",
         }
     else:
-        found |= {"tooltipField": field}
+        found |= {"tooltipField": tooltip or field}
     if renderer:
         found["cellRenderer"] = _RENDERERS[renderer]
     if grows:
@@ -62,13 +64,18 @@ def column(
     return found
 
 
-def grid(name: str, columns: Sequence[Column]) -> Component:
+def grid(name: str, columns: Sequence[Column], *, is_selectable: bool = True) -> Component:
     """Return an empty grid; a callback gives it `rowData`, and `columnDefs` from `used`.
 
     Args:
         name: Id of the element.
         columns: Its columns.
+        is_selectable: Rows have a box to tick.
     """
+    ticking = {
+        "rowSelection": {"mode": "multiRow", "enableClickSelection": False},
+        "selectionColumnDef": {"width": 36, "minWidth": 36, "maxWidth": 36, "pinned": "left"},
+    }
     made: Component = dash_ag_grid.AgGrid(
         id=name,
         columnDefs=list(columns),
@@ -77,9 +84,9 @@ def grid(name: str, columns: Sequence[Column]) -> Component:
         dashGridOptions={
             "rowHeight": 28,
             "headerHeight": 32,
+            "groupHeaderHeight": 28,
             "animateRows": False,
-            "rowSelection": {"mode": "multiRow", "enableClickSelection": False},
-            "selectionColumnDef": {"width": 36, "minWidth": 36, "maxWidth": 36, "pinned": "left"},
+            **(ticking if is_selectable else {}),
             "enableCellTextSelection": True,
             "ensureDomOrder": True,
             "tooltipShowDelay": 400,
@@ -89,6 +96,11 @@ def grid(name: str, columns: Sequence[Column]) -> Component:
         style={"height": "100%", "width": "100%"},
     )
     return made
+
+
+def together(title: str, columns: Sequence[Column]) -> Column:
+    """Return columns under a common heading."""
+    return {"headerName": title, "children": list(columns), "marryChildren": True}
 
 
 def used(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[Column]:

@@ -36,8 +36,9 @@ def parse_search(search: str | None) -> Address:
 
     rank = last("rank")
     is_number = rank is not None and rank.isdecimal() and len(rank) < 10
+    shown = last("trace") or (last("base") or "").split(",")[0] or None
     return Address(
-        last("trace"),
+        shown,
         last("with"),
         int(rank) if rank is not None and is_number else None,
         _window(last("window")),

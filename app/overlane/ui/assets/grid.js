@@ -98,7 +98,8 @@
   }
 
   /** Copies the selected rows, or all of them in the order shown; returns what to say. */
-  async function copy(columns, selected, shown) {
+  async function copy(definitions, selected, shown) {
+    const columns = definitions.flatMap((one) => one.children || [one]);
     const rows = selected && selected.length ? selected : shown || [];
     if (!rows.length) return 'There are no rows to copy.';
     const text = csv(columns, rows);

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from overlane.ui.pages import library, operations, overlap, timeline
+from overlane.ui.pages import compare, library, operations, overlap, timeline
 
 if TYPE_CHECKING:
     import dash
@@ -38,5 +38,5 @@ class Page(Protocol):
         """Attach the page's callbacks to an app."""
 
 
-PAGES: tuple[Page, ...] = (library, timeline, overlap, operations)
+PAGES: tuple[Page, ...] = (library, timeline, overlap, operations, compare)
 """All pages in the order of the navigation; the first one is also at `/`."""

@@ -1,0 +1,273 @@
+"""Comparisons as rows and columns of grids, and their verdicts in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from overlane.figures.palette import engine_label
+from overlane.figures.units import format_fraction, format_ns
+from overlane.ui.grids import Column, column, together
+from overlane.ui.links import around, timeline_href
+
+if TYPE_CHECKING:
+    from overlane.trace import Trace
+
+__all__ = [
+    "METRIC_COLUMNS",
+    "OPERATION_COLUMNS",
+    "Rows",
+    "change_rows",
+    "metric_columns",
+    "operation_columns",
+    "summary",
+]
+
+_MINUS = "\u2212"
+_TONES = {"faster": "ok", "slower": "bad", "not comparable": "warn"}
+_WORDS = {
+    "window_ns": "window",
+    "busy_ns": "busy",
+    "idle_ns": "idle",
+    "idle_fraction": "idle, share of the window",
+    "engine_busy_ns": "busy",
+    "overlap_ns": "overlap",
+    "exposed_copy_ns": "exposed copies",
+    "wait_p50_ns": "wait, median",
+    "wait_p90_ns": "wait, 90th percentile",
+    "wait_p99_ns": "wait, 99th percentile",
+    "wait_max_ns": "wait, longest",
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of both grids.
+
+    Attributes:
+        metrics: One per number of a device.
+        operations: One per matched, appeared or vanished group.
+    """
+
+    metrics: list[dict[str, Any]]
+    operations: list[dict[str, Any]]
+
+
+def metric_columns(names: Sequence[str], found: dict[str, Any]) -> list[Column]:
+    """Return the columns of the metrics: the baseline, then value, change and verdict of each run.
+
+    Args:
+        names: Name of each side, the baseline first.
+        found: One of the comparisons, as JSON.
+    """
+    each = f"change of each {found['step']}" if found["metric_basis"] == "steps" else "interval of the change"
+    columns = [
+        column("what", "number", width=230, grows=True, renderer="link"),
+        together(names[0], [column("baseline", "baseline", width=104)]),
+    ]
+    for place, name in enumerate(names[1:]):
+        parts = [
+            column(f"candidate_{place}", "value", width=104),
+            column(f"ratio_{place}", "change", form="ratio", width=88, note=f"{name} against the baseline"),
+            _verdict_column(place),
+            column(f"interval_{place}", each, width=190, note="interval of the change of one repeat"),
+        ]
+        columns.append(together(name, parts))
+    return columns
+
+
+def operation_columns(names: Sequence[str]) -> list[Column]:
+    """Return the columns of the operations: the baseline, then verdict, times and counts of each run.
+
+    Args:
+        names: Name of each side, the baseline first.
+    """
+    baseline = [
+        column("baseline_count", "count", form="count", width=72),
+        column("baseline_median_ns", "median", form="ns", width=92),
+        column("baseline_work_ns", "total", form="ns", width=92, note="durations added up", sort="desc"),
+    ]
+    columns = [
+        column("name", "operation", width=210, grows=True, renderer="link"),
+        column("stream_role", "stream role", width=122),
+        together(names[0], baseline),
+    ]
+    for place, name in enumerate(names[1:]):
+        parts = [
+            column(f"median_ns_{place}", "median", form="ns", width=92),
+            column(
+                f"ratio_{place}",
+                "each takes",
+                form="ratio",
+                width=90,
+                note="ratio of typical durations, as a change",
+            ),
+            _verdict_column(place),
+            column(f"interval_{place}", "interval", form="interval", width=146, note="of that ratio"),
+            column(f"count_{place}", "count", form="count", width=72),
+            column(f"difference_ns_{place}", "total changed", form="change", width=106),
+        ]
+        columns.append(together(name, parts))
+    return columns
+
+
+def _verdict_column(place: int) -> Column:
+    return column(f"verdict_{place}", "verdict", width=196, renderer="verdict", tooltip=f"reason_{place}")
+
+
+METRIC_COLUMNS = metric_columns(["baseline", "compared"], {"step": "", "metric_basis": "captures"})
+OPERATION_COLUMNS = operation_columns(["baseline", "compared"])
+
+
+def change_rows(found: Sequence[dict[str, Any]], sides: Sequence[tuple[str, Trace]]) -> Rows:
+    """Return the rows of both grids.
+
+    Args:
+        found: Comparison of each run with the baseline, as JSON.
+        sides: Id and first capture of each side, the baseline first.
+    """
+    metrics: dict[tuple[Any, ...], dict[str, Any]] = {}
+    key: tuple[Any, ...]
+    operations: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for place, one in enumerate(found):
+        for change in one["metrics"]:
+            key = (change["device"], change["metric"], change["of"])
+            metrics.setdefault(key, _metric_row(change, sides)).update(_metric_part(change, place))
+        for word in ("", "appeared", "vanished"):
+            for change in one[word or "operations"]:
+                key = (change["device"], change["stream_role"], change["kind"], change["name"])
+                row = operations.setdefault(key, _operation_row(change, sides, place))
+                row.update(_operation_part(change, place, word))
+    return Rows(list(metrics.values()), list(operations.values()))
+
+
+def _metric_row(change: dict[str, Any], sides: Sequence[tuple[str, Trace]]) -> dict[str, Any]:
+    trace_id, trace = sides[0]
+    of = " and ".join(engine_label(part) for part in change["of"].split("+")) if change["of"] else ""
+    words = _WORDS.get(change["metric"], change["metric"])
+    proof = change["baseline_proof"]
+    href = ""
+    if proof:
+        shown = around(proof[0], proof[1], trace.span_ns)
+        href = timeline_href(trace_id, window=shown, marked=(proof[0], proof[1]), other_id=sides[1][0])
+    return {
+        "what": f"GPU {change['device']} · {words}" + (f" · {of}" if of else ""),
+        "baseline": _written(change["metric"], change["baseline"]),
+        "href": href,
+    }
+
+
+def _metric_part(change: dict[str, Any], place: int) -> dict[str, Any]:
+    judgement = change["judgement"]
+    interval = ""
+    if judgement and change["verdict"]["word"] != "not comparable":
+        ends = (judgement["low"], judgement["high"])
+        interval = " … ".join(_signed(change["metric"], end) for end in ends)
+    return {
+        f"candidate_{place}": _written(change["metric"], change["candidate"]),
+        f"ratio_{place}": change["ratio"],
+        f"interval_{place}": interval,
+        f"verdict_{place}": change["verdict"]["word"],
+        f"reason_{place}": change["verdict"]["reason"],
+    }
+
+
+def _written(metric: str, value: float) -> str:
+    return format_fraction(value) if metric.endswith("_fraction") else format_ns(round(value))
+
+
+def _signed(metric: str, value: float) -> str:
+    if metric.endswith("_fraction"):
+        return f"{100 * value:+.1f} points".replace("-", _MINUS)
+    text = format_ns(round(value)).replace("-", _MINUS)
+    return text if value <= 0 else f"+{text}"
+
+
+def _operation_row(change: dict[str, Any], sides: Sequence[tuple[str, Trace]], place: int) -> dict[str, Any]:
+    is_new = change["baseline_op"] is None
+    op = change["candidate_op"] if is_new else change["baseline_op"]
+    trace_id, trace = sides[place + 1 if is_new else 0]
+    href = ""
+    if op is not None:
+        row = trace.row("ops", op)
+        end = row["end_ns"] if row["end_ns"] is not None else trace.span_ns
+        shown = around(row["start_ns"], end, trace.span_ns)
+        href = timeline_href(trace_id, rank=row["rank"], window=shown, selected=("ops", op))
+    names = ("name", "stream_role", "baseline_count", "baseline_median_ns", "baseline_work_ns")
+    return {**{name: change[name] for name in names}, "href": href}
+
+
+def _operation_part(change: dict[str, Any], place: int, word: str) -> dict[str, Any]:
+    judgement = change["judgement"]
+    return {
+        f"count_{place}": change["candidate_count"],
+        f"median_ns_{place}": change["candidate_median_ns"],
+        f"difference_ns_{place}": change["difference_ns"],
+        f"ratio_{place}": judgement["change"] if judgement else None,
+        f"interval_{place}": [judgement["low"], judgement["high"]] if judgement else None,
+        f"verdict_{place}": word or change["verdict"]["word"],
+        f"reason_{place}": f"Only one side has it: it {word}." if word else change["verdict"]["reason"],
+    }
+
+
+def summary(found: Sequence[dict[str, Any]], names: Sequence[str]) -> Component:
+    """Return the verdict on each run with its reasons, what differs, and what the intervals rest on.
+
+    Args:
+        found: Comparison of each run with the baseline, as JSON.
+        names: Name of each side, the baseline first.
+    """
+    cards = [_verdict(one, names[place + 1], names[0]) for place, one in enumerate(found)]
+    bases = dict.fromkeys(one["basis"] for one in found)
+    return html.Div(
+        [*cards, *(html.P(basis, className="ov-quiet") for basis in bases)], className="ov-cmp-verdicts"
+    )
+
+
+def _verdict(one: dict[str, Any], name: str, baseline: str) -> Component:
+    word = one["verdict"]
+    whole = next((change for change in one["metrics"] if change["metric"] == "window_ns"), None)
+    lines: list[Any] = [
+        html.Div(
+            [
+                html.Span(word, className=f"ov-chip ov-verdict ov-chip-{_TONES.get(word, 'none')}"),
+                html.Strong(f"{name} against {baseline}"),
+                html.Span(_took(whole), className="ov-quiet"),
+            ],
+            className="ov-cmp-verdict",
+        )
+    ]
+    reasons = [reason["sentence"] for reason in one["reasons"]]
+    if whole is not None and not reasons:
+        reasons = [whole["verdict"]["reason"]]
+    if one["parameters"]:
+        changed = ", ".join(f"{p['name']} {p['baseline']} → {p['candidate']}" for p in one["parameters"])
+        reasons.append(f"The workloads differ in {changed}.")
+    reasons.append(_counted(one))
+    lines.append(html.P(" ".join(sentence for sentence in reasons if sentence)))
+    return html.Section(lines, className="ov-card ov-cmp-card")
+
+
+def _took(whole: dict[str, Any] | None) -> str:
+    if whole is None:
+        return ""
+    words = f"{format_ns(round(whole['baseline']))} → {format_ns(round(whole['candidate']))}"
+    judgement = whole["judgement"]
+    if judgement and judgement["baseline"]:
+        change, low, high = (
+            f"{100 * judgement[end] / judgement['baseline']:+.1f} %".replace("-", _MINUS)
+            for end in ("change", "low", "high")
+        )
+        words += f" · each repeat {change} ({low} … {high})"
+    return words
+
+
+def _counted(one: dict[str, Any]) -> str:
+    words = [change["verdict"]["word"] for change in one["operations"]]
+    parts = [f"{words.count(word)} {word}" for word in ("faster", "slower") if word in words]
+    parts += [f"{len(one[word])} {word}" for word in ("appeared", "vanished") if one[word]]
+    return f"Of {len(words)} matched kinds of operations: {', '.join(parts)}." if parts else ""

@@ -1,0 +1,404 @@
+"""The compare page: runs aligned under each other, what changed, and the verdict on each number."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import dash_mantine_components as dmc
+from dash import Input, Output, State, dcc, html, no_update
+from dash.development.base_component import Component
+
+from overlane.ui import ids
+from overlane.ui.changes import (
+    METRIC_COLUMNS,
+    OPERATION_COLUMNS,
+    change_rows,
+    metric_columns,
+    operation_columns,
+    summary,
+)
+from overlane.ui.compared import MOST_SIDES, Wish, alignments, compared, open_sides, parse_wish, sides_of
+from overlane.ui.grids import grid
+from overlane.ui.parts import extra, heading, notice
+from overlane.ui.wiring import wire, wire_script
+
+if TYPE_CHECKING:
+    import dash
+
+    from overlane.ui.store import TraceStore
+
+__all__ = ["NAME", "TITLE", "layout", "register"]
+
+NAME = "compare"
+TITLE = "Compare"
+
+BASELINE, RUNS, REPEATS, ALIGN = "ov-cmp-base", "ov-cmp-runs", "ov-cmp-repeats", "ov-cmp-align"
+STATE, POLL, SAID, LINES = "ov-cmp-state", "ov-cmp-poll", "ov-cmp-said", "ov-cmp-lines"
+METRICS, OPERATIONS, TABLES = "ov-cmp-metrics", "ov-cmp-ops", "ov-cmp-tables"
+COPY, COPIED = "ov-cmp-copy", "ov-cmp-copied"
+_POLL_MS = 400
+_HIDDEN = {"display": "none"}
+
+
+def timeline_id(place: int) -> str:
+    """Return the id of the timeline of a side."""
+    return f"compare-{place}"
+
+
+# Writes the choices into the address; the rest of it stays.
+_CHOOSE = """function(base, runs, repeats, align, search, path) {
+    if (!(path || '').startsWith('/compare')) return dash_clientside.no_update;
+    const query = new URLSearchParams(search || '');
+    const before = query.toString();
+    const put = (key, value) => value ? query.set(key, value) : query.delete(key);
+    if (base && base.length && base.join(',') !== (query.get('base') || query.get('trace'))) {
+        put('base', base.join(','));
+        put('trace', base[0]);
+    }
+    put('runs', (runs || []).join(','));
+    if (!(runs || []).length) query.delete('with');
+    put('repeats', repeats === 'repeats' ? '1' : '');
+    if (align && align !== (query.get('align') || 'start')) {
+        put('align', align === 'start' ? '' : align);
+        query.delete('c0');
+        query.delete('c1');
+    }
+    return query.toString() === before ? dash_clientside.no_update : '?' + query.toString();
+}"""
+
+# Gives the timelines their traces, shifts them, and keeps the shared view in the address.
+_DRAW = """function(state, path) {
+    const shown = (path || '').startsWith('/compare') && state ? state.shown : [];
+    const places = [...Array(MOST).keys()];
+    const label = (place) => shown[place] ? shown[place].label : '';
+    if (shown.length && window.overlane && window.overlane.align) {
+        const query = new URLSearchParams(location.search);
+        const number = (key) => /^\\d{1,16}$/.test(query.get(key) || '') ? Number(query.get(key)) : null;
+        const [c0, c1] = [number('c0'), number('c1')];
+        const ids = shown.map((_, place) => 'compare-' + place);
+        const kept = c0 !== null && c1 !== null && c1 > c0 ? [c0, c1] : state.window;
+        if (window.overlaneCompared !== state.key) {
+            window.overlaneCompared = state.key;
+            window.overlane.align.align('compare', state.shifts, kept, ids);
+        }
+        if (!window.overlaneCompareWatched) {
+            window.overlaneCompareWatched = true;
+            window.overlane.align.watch('compare', 400, (t0, t1, limit) => {
+                if (!location.pathname.startsWith('/compare')) return;
+                const now = new URLSearchParams(location.search);
+                if (t1 - t0 >= limit * 0.999) { now.delete('c0'); now.delete('c1'); }
+                else { now.set('c0', Math.max(0, Math.floor(t0))); now.set('c1', Math.ceil(t1)); }
+                history.replaceState(history.state, '', location.pathname + '?' + now.toString());
+            });
+        }
+    }
+    const hidden = {display: 'none'};
+    return [
+        ...places.map(place => shown[place] ? shown[place].trace : ''),
+        ...places.map(label),
+        ...places.map(place => shown[place] ? {} : hidden),
+        shown.length ? {height: `${Math.max(2, shown.length) * 268}px`} : hidden,
+    ];
+}""".replace("MOST", str(MOST_SIDES))
+
+_COPY = """async function(clicks, columns, selected, shown) {
+    if (!clicks) return dash_clientside.no_update;
+    return await window.overlane.grid.copy(columns, selected, shown);
+}"""
+
+
+def layout() -> Component:
+    """Return the static elements of the page."""
+    return html.Div(
+        [
+            html.Div([html.H1("Compare"), html.P(_LEAD, className="ov-quiet")], className="ov-page-head"),
+            _tools(),
+            html.Div(id=SAID, **extra(aria_live="polite")),
+            html.Div(
+                [_side(place) for place in range(MOST_SIDES)],
+                id=LINES,
+                className="ov-cmp-lines",
+                style=_HIDDEN,
+            ),
+            html.Div(
+                [
+                    heading(
+                        "Numbers of each device",
+                        note="of whole captures; intervals are of the change of each repeat",
+                    ),
+                    html.Div(
+                        grid(METRICS, METRIC_COLUMNS, is_selectable=False),
+                        className="ov-cmp-grid",
+                        role="region",
+                        **extra(aria_label="Metrics"),
+                    ),
+                    heading("Operations", note="matched by name, stream role, launch order and dependency"),
+                    html.Div(
+                        [
+                            html.Button("Copy rows as CSV", id=COPY, type="button", className="ov-button"),
+                            html.Span(id=COPIED, className="ov-quiet", **extra(aria_live="polite")),
+                        ],
+                        className="ov-tools",
+                    ),
+                    html.Div(
+                        grid(OPERATIONS, OPERATION_COLUMNS),
+                        className="ov-cmp-grid",
+                        role="region",
+                        **extra(aria_label="Operations"),
+                    ),
+                ],
+                id=TABLES,
+                style=_HIDDEN,
+            ),
+            dcc.Store(id=STATE),
+            dcc.Interval(id=POLL, interval=_POLL_MS, disabled=True),
+        ],
+        className="ov-scroll",
+    )
+
+
+_LEAD = (
+    "Choose a baseline and what to hold against it; several captures of one run make the intervals sharper."
+)
+
+
+def _tools() -> Component:
+    many = {
+        "size": "xs",
+        "searchable": True,
+        "clearable": True,
+        "hidePickedOptions": True,
+        "data": [],
+        "value": [],
+    }
+    return html.Div(
+        [
+            dmc.MultiSelect(id=BASELINE, label="Baseline", placeholder="captures of one run", w=270, **many),
+            dmc.MultiSelect(id=RUNS, label="Compared with it", placeholder="one or more runs", w=360, **many),
+            dmc.SegmentedControl(
+                id=REPEATS,
+                data=[
+                    {"value": "runs", "label": "each its own run"},
+                    {"value": "repeats", "label": "captures of one run"},
+                ],
+                value="runs",
+                size="xs",
+                **extra(aria_label="What the compared traces are"),
+            ),
+            dmc.Select(
+                id=ALIGN,
+                label="Aligned by",
+                data=[],
+                value=None,
+                size="xs",
+                w=230,
+                searchable=True,
+                allowDeselect=False,
+            ),
+        ],
+        className="ov-tools ov-cmp-tools",
+    )
+
+
+def _side(place: int) -> Component:
+    return html.Div(
+        [
+            html.Div(id=f"compare-label-{place}", className="ov-cmp-label"),
+            html.Div(
+                id=timeline_id(place),
+                className="ov-timeline",
+                **extra(data_trace="", data_rank="", data_link=f"compare:{place}"),
+            ),
+        ],
+        id=f"compare-side-{place}",
+        className="ov-cmp-side",
+        style=_HIDDEN,
+    )
+
+
+def register(app: dash.Dash, store: TraceStore) -> None:
+    """Attach the page's callbacks to an app."""
+    places = range(MOST_SIDES)
+    wire(
+        app,
+        partial(follow, store),
+        Output(STATE, "data"),
+        Output(POLL, "disabled"),
+        Output(SAID, "children"),
+        Input(ids.LOCATION, "search"),
+        Input(ids.LOCATION, "pathname"),
+        Input(POLL, "n_intervals"),
+        State(STATE, "data"),
+    )
+    wire(
+        app,
+        partial(show_choices, store),
+        Output(BASELINE, "data"),
+        Output(BASELINE, "value"),
+        Output(RUNS, "data"),
+        Output(RUNS, "value"),
+        Output(REPEATS, "value"),
+        Output(ALIGN, "data"),
+        Output(ALIGN, "value"),
+        Input(STATE, "data"),
+        State(ids.LOCATION, "search"),
+        first_call=False,
+    )
+    wire_script(
+        app,
+        _CHOOSE,
+        Output(ids.LOCATION, "search", allow_duplicate=True),
+        Input(BASELINE, "value"),
+        Input(RUNS, "value"),
+        Input(REPEATS, "value"),
+        Input(ALIGN, "value"),
+        State(ids.LOCATION, "search"),
+        State(ids.LOCATION, "pathname"),
+        first_call=False,
+    )
+    wire_script(
+        app,
+        _DRAW,
+        *[Output(timeline_id(place), "data-trace") for place in places],
+        *[Output(f"compare-label-{place}", "children") for place in places],
+        *[Output(f"compare-side-{place}", "style") for place in places],
+        Output(LINES, "style"),
+        Input(STATE, "data"),
+        Input(ids.LOCATION, "pathname"),
+    )
+    _register_tables(app, store)
+
+
+def _register_tables(app: dash.Dash, store: TraceStore) -> None:
+    wire(
+        app,
+        partial(show_tables, store),
+        Output(METRICS, "rowData"),
+        Output(METRICS, "columnDefs"),
+        Output(OPERATIONS, "rowData"),
+        Output(OPERATIONS, "columnDefs"),
+        Output(TABLES, "style"),
+        Output(SAID, "children", allow_duplicate=True),
+        Input(STATE, "data"),
+        first_call=False,
+    )
+    wire_script(
+        app,
+        _COPY,
+        Output(COPIED, "children"),
+        Input(COPY, "n_clicks"),
+        State(OPERATIONS, "columnDefs"),
+        State(OPERATIONS, "selectedRows"),
+        State(OPERATIONS, "virtualRowData"),
+        first_call=False,
+    )
+
+
+def _wish(store: TraceStore, search: str | None) -> Wish:
+    first = store.first()
+    return parse_wish(search, first.trace_id if first is not None else None)
+
+
+def follow(
+    store: TraceStore, search: str | None, path: str | None, _ticks: int | None, before: dict[str, Any] | None
+) -> tuple[Any, bool, Any]:
+    """Return what is compared, whether all of it is open or failed, and what is missing."""
+    if (path or "").strip("/") != NAME:
+        return no_update, True, no_update
+    wish = _wish(store, search)
+    sides = sides_of(wish)
+    opened, missing = open_sides(store, sides)
+    is_waiting = any(sentence.startswith("Opening ") for sentence in missing)
+    state: dict[str, Any] = {
+        "sides": [list(side) for side in sides],
+        "shown": [],
+        "ready": False,
+        "align": wish.align,
+    }
+    said: Any = no_update
+    if missing:
+        said = notice("Not all traces are open.", " ".join(missing), kind="info" if is_waiting else "failed")
+    elif len(sides) < 2:
+        said = notice(
+            "Nothing to compare yet.",
+            "Choose a second run above; a baseline alone has nothing to be held against.",
+        )
+    if not missing and sides:
+        state |= _drawn(store, wish, [side[0] for side in opened][:MOST_SIDES], sides)
+        state["ready"] = len(sides) > 1
+    return (no_update if state == before else state), not is_waiting, said
+
+
+def _drawn(store: TraceStore, wish: Wish, opened: list[Any], sides: list[tuple[str, ...]]) -> dict[str, Any]:
+    """Return the timelines to draw and how they are shifted against one another."""
+    found = alignments(opened, wish.align)
+    origins = found["origins_ns"]
+    shifts = [max(origins) - origin for origin in origins]
+    names = [store.listing(side[0]).name for side in sides[:MOST_SIDES]]
+    more = [f" and {len(side) - 1} more" if len(side) > 1 else "" for side in sides[:MOST_SIDES]]
+    words = ["baseline", *(["compared"] * (len(names) - 1))]
+    window = None
+    if found["value"] != "start":
+        window = [max(max(origins) - 2_000_000, 0), max(origins) + 8_000_000]
+    else:
+        reach = max(one.trace.span_ns - origin for one, origin in zip(opened, origins, strict=True))
+        room = max(reach // 50, 1000)
+        window = [max(max(origins) - room, 0), max(origins) + reach + room]
+    return {
+        "choices": found["choices"],
+        "align": found["value"],
+        "shifts": shifts,
+        "window": window,
+        "shown": [
+            {"trace": side[0], "label": f"{word}: {name}{extra_words}"}
+            for side, word, name, extra_words in zip(sides, words, names, more, strict=False)
+        ],
+        "key": f"{sides} {found['value']}",
+    }
+
+
+def show_choices(store: TraceStore, state: dict[str, Any] | None, search: str | None) -> Any:
+    """Return the choices of both sides and of the alignment, and what is chosen."""
+    if not state:
+        return [no_update] * 7
+    names = store.full_names()
+    data = [
+        {"value": one.trace_id, "label": names.get(one.trace_id, one.name)}
+        for one in store.listings()
+        if one.state != "failed"
+    ]
+    wish = _wish(store, search)
+    choices = state.get("choices") or [{"value": "start", "label": "start of the device's work"}]
+    return (
+        data,
+        list(wish.baseline),
+        [one for one in data if one["value"] not in wish.baseline],
+        list(wish.runs),
+        "repeats" if wish.are_repeats else "runs",
+        choices,
+        state["align"] if any(one["value"] == state["align"] for one in choices) else "start",
+    )
+
+
+def show_tables(store: TraceStore, state: dict[str, Any] | None) -> Any:
+    """Return rows and columns of both tables, whether they are shown, and the verdicts in words."""
+    nothing: tuple[Any, ...] = ([], METRIC_COLUMNS, [], OPERATION_COLUMNS, _HIDDEN)
+    if not state or not state["ready"]:
+        return (*nothing, no_update)
+    sides = [tuple(side) for side in state["sides"]]
+    opened, missing = open_sides(store, sides)
+    if missing:
+        return (*nothing, no_update)
+    names = [store.listing(side[0]).name for side in sides]
+    found = [compared(run, opened[0]) for run in opened[1:]]
+    links = [(side[0], one[0].trace) for side, one in zip(sides, opened, strict=True)]
+    rows = change_rows(found, links)
+    return (
+        rows.metrics,
+        metric_columns(names, found[0]),
+        rows.operations,
+        operation_columns(names),
+        {},
+        summary(found, names),
+    )

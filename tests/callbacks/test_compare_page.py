@@ -1,0 +1,162 @@
+"""The compare page by its callbacks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from callbacks.conftest import settle, text_of
+from overlane.ui.compared import parse_wish, sides_of
+from overlane.ui.pages.compare import follow, show_choices, show_tables
+from overlane.ui.store import TraceStore
+
+MODES = "base=green-context-b&runs=green-context-a,green-context-c"
+
+
+@pytest.fixture(scope="module")
+def modes(samples, cache):
+    """A store over the three modes of the green-context workload, all of them open."""
+    store = TraceStore([samples[f"green-context-{mode}.overlane"] for mode in "ABC"], cache=cache)
+    for mode in "abc":
+        settle(store, f"green-context-{mode}")
+    yield store
+    store.close()
+
+
+def seen(store, search):
+    return follow(store, f"?{search}", "/compare", None, None)
+
+
+@pytest.mark.parametrize(
+    ("search", "baseline", "runs"),
+    [
+        ("", ("first",), ()),
+        ("?trace=a&with=b", ("a",), ("b",)),
+        ("?base=a,b&runs=c", ("a", "b"), ("c",)),
+        ("?base=a,,a&runs=a,b", ("a",), ("b",)),
+        ("?trace=z&base=a&runs=b&with=y", ("a",), ("b",)),
+    ],
+)
+def test_the_address_says_what_is_compared(search, baseline, runs):
+    wish = parse_wish(search, "first")
+    assert (wish.baseline, wish.runs, wish.are_repeats, wish.align) == (baseline, runs, False, "start")
+
+
+def test_runs_of_their_own_and_captures_of_one_run():
+    assert sides_of(parse_wish("?base=a&runs=b,c", None)) == [("a",), ("b",), ("c",)]
+    assert sides_of(parse_wish("?base=a&runs=b,c&repeats=1", None)) == [("a",), ("b", "c")]
+    assert sides_of(parse_wish("", None)) == []
+    assert parse_wish("?align=range:step 3", None).align == "range:step 3"
+    assert parse_wish("?align=<script>", None).align == "start"
+
+
+def test_three_modes_side_by_side(modes):
+    state, is_done, _ = seen(modes, MODES)
+    assert (is_done, state["ready"]) == (True, True)
+    assert [one["label"] for one in state["shown"]] == [
+        "baseline: green-context-B", "compared: green-context-A", "compared: green-context-C",
+    ]  # fmt: skip
+    metrics, columns, operations, _, style, said = show_tables(modes, state)
+    assert style == {}
+    window = next(row for row in metrics if row["what"] == "GPU 0 · window")
+    assert (window["baseline"], window["candidate_0"], window["candidate_1"]) == (
+        "303.5 ms",
+        "322.6 ms",
+        "302.5 ms",
+    )
+    assert (window["verdict_0"], window["verdict_1"]) == ("slower", "no difference beyond noise")
+    assert "change of each round *" in json.dumps(columns)
+    critical = next(row for row in operations if row["stream_role"] == "critical")
+    assert critical["verdict_0"] == "faster"
+    assert critical["baseline_count"] == critical["count_0"] == critical["count_1"] == 10
+    assert "sel=ops:" in critical["href"]
+    words = text_of(json.loads(json.dumps(said.to_plotly_json(), default=lambda x: x.to_plotly_json())))
+    assert "green-context-A against green-context-B" in words
+    assert "The workloads differ in mode B → A." in words
+    assert "give three or more captures a side" in words
+
+
+def test_timelines_are_shifted_so_that_the_chosen_moments_meet(modes):
+    def origins(search):
+        state, _, _ = seen(modes, search)
+        traces = [modes.opened(one["trace"]).trace for one in state["shown"]]
+        return state, traces
+
+    state, traces = origins(MODES)
+    starts = [int(trace.column("ops", "start_ns")[0]) for trace in traces]
+    assert {start + shift for start, shift in zip(starts, state["shifts"], strict=True)} == {max(starts)}
+    assert min(state["shifts"]) == 0
+    state, traces = origins(f"{MODES}&align=range:round 3")
+    assert state["align"] == "range:round 3"
+    rounds = [
+        next(row["start_ns"] for row in trace.table("ranges").to_pylist() if row["name"] == "round 3")
+        for trace in traces
+    ]
+    assert {start + shift for start, shift in zip(rounds, state["shifts"], strict=True)} == {max(rounds)}
+    assert state["window"][0] < max(rounds) < state["window"][1]
+    state, _ = origins(f"{MODES}&align=op:stamped_critical")
+    assert state["align"] == "op:stamped_critical"
+    state, _ = origins(f"{MODES}&align=op:no such operation")
+    assert state["align"] == "start"
+
+
+def test_the_choices_show_what_is_compared(modes):
+    state, _, _ = seen(modes, MODES)
+    data, base, others, runs, repeats, aligns, align = show_choices(modes, state, f"?{MODES}")
+    assert [one["value"] for one in data] == ["green-context-a", "green-context-b", "green-context-c"]
+    assert (base, runs, repeats, align) == (
+        ["green-context-b"],
+        ["green-context-a", "green-context-c"],
+        "runs",
+        "start",
+    )
+    assert "green-context-b" not in [one["value"] for one in others]
+    assert {"start", "range:round 0", "op:bulk"} <= {one["value"] for one in aligns}
+
+
+def test_a_baseline_alone_says_what_is_missing(modes):
+    state, is_done, said = seen(modes, "base=green-context-a")
+    assert is_done
+    assert not state["ready"]
+    assert "Choose a second run" in str(said)
+    assert show_tables(modes, state)[4] == {"display": "none"}
+
+
+def test_traces_that_cannot_be_opened_are_named(store):
+    state, is_done, said = seen(store, "base=small&runs=broken,nobody")
+    assert is_done
+    assert not state["ready"]
+    assert "broken.overlane" in str(said)
+    assert "nobody" in str(said)
+
+
+def test_traces_that_are_being_opened_are_waited_for(own_store):
+    state, is_done, said = seen(own_store, "base=small&runs=second")
+    if not is_done:  # it may have been opened meanwhile
+        assert not state["ready"]
+        assert "Opening second" in str(said)
+    settle(own_store, "second")
+    state, is_done, _ = seen(own_store, "base=small&runs=second")
+    assert is_done
+    assert state["ready"]
+
+
+def test_other_pages_cost_nothing(modes):
+    state, is_done, _ = follow(modes, f"?{MODES}", "/timeline", None, None)
+    assert is_done
+    assert type(state).__name__ == "NoUpdate"
+
+
+def test_what_appeared_and_vanished_stands_in_the_table(samples, cache):
+    store = TraceStore(
+        [samples["graph-replay-stream.overlane"], samples["graph-replay-graph.overlane"]], cache=cache
+    )
+    for name in ("graph-replay-stream", "graph-replay-graph"):
+        settle(store, name)
+    state, _, _ = seen(store, "base=graph-replay-stream&runs=graph-replay-graph")
+    operations = show_tables(store, state)[2]
+    words = {row["stream_role"]: row["verdict_0"] for row in operations if row["name"] == "plus_one"}
+    assert "vanished" in words.values()
+    assert "appeared" in words.values()
+    store.close()
