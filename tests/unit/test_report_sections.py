@@ -1,5 +1,6 @@
 """`overlane report` on causes, partitions and advice: documented keys, windows, and files that prove less."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -19,7 +20,7 @@ from overlane_collect.writer import write_trace
 from unit.timeline.traces import make_trace
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "report.md"
-OWN = ("advice", "waits", "idle", "barriers", "hazards", "partitions")
+OWN = ("advice", "waits", "idle", "barriers", "hazards", "partitions", "critical-path")
 US = 1_000
 
 
@@ -84,7 +85,7 @@ def test_rows_have_exactly_the_documented_keys(samples, section):
     seen = 0
     for name in ("stream-contract-missing-wait", "green-context-A", "vector-add-pageable"):
         report = report_of(open_trace(samples[f"{name}.overlane"]))
-        for row in report[section]:
+        for row in report[section.replace("-", "_")]:
             assert set(row) == set(keys), section
             seen += 1
     assert seen
@@ -98,6 +99,7 @@ def test_the_asked_for_keys_are_there(busy, capsys):
         "idle": {"scope", "device_id", "partition_id", "stream_id", "idle_ns", "causes"},
         "barriers": {"kind", "start_ns", "end_ns", "streams_held", "ops_held", "lost_ns"},
         "advice": {"rule", "cost_ns", "evidence", "change"},
+        "critical_path": {"op_id", "call_id", "start_ns", "end_ns", "kind"},
     }
     for section, keys in promised.items():
         assert report[section], section
@@ -116,6 +118,8 @@ def test_numbers_of_the_sections_agree(busy, capsys):
     assert [row["lost_ns"] for row in report["barriers"]] == sorted(
         (row["lost_ns"] for row in report["barriers"]), reverse=True
     )
+    links = report["critical_path"]
+    assert all(first["end_ns"] == second["start_ns"] for first, second in itertools.pairwise(links))
     costs = [row["cost_ns"] for row in report["advice"] if not row["is_about_results"]]
     assert costs == sorted(costs, reverse=True)
     assert report["advice"][0]["rule"] == "pageable_copies"

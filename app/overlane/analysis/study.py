@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -18,11 +19,13 @@ from overlane.analysis.keeping import pack, unpack
 from overlane.analysis.parts import Parts
 from overlane.analysis.work import Work
 from overlane.errors import OverlaneError
+from overlane.intervals import union_length
 from overlane.trace import Trace
 
 if TYPE_CHECKING:
     from overlane.analysis.advice import Advice
     from overlane.analysis.barriers import Barriers
+    from overlane.analysis.critical_path import CriticalPath
     from overlane.analysis.dependencies import Dependencies
     from overlane.analysis.engines import EngineReport
     from overlane.analysis.hazards import Hazards
@@ -42,6 +45,7 @@ VERSIONS = {
     "barriers": (1, ("idle",)),
     "order": (1, ("dependencies",)),
     "hazards": (1, ("order",)),
+    "critical_path": (1, ("dependencies",)),
 }
 """Version of each result that is kept, and the results that it is made from."""
 _OWNER_KEYS = ("rank", "device_id", "context_id", "partition_id", "stream_id", "stream_row")
@@ -157,14 +161,36 @@ class Study:
 
     @property
     def barriers(self) -> Barriers:
-        """What held several participants, and what it cost."""
+        """What held several participants, what it cost, and how long it held the critical path."""
         from overlane.analysis.barriers import barriers  # noqa: PLC0415
 
-        return self._kept(
+        found = self._kept(
             "barriers",
-            lambda: barriers(self.trace, self.dependencies, self.waits, self.idle),
+            lambda: barriers(self.trace, self.dependencies, _within(self.waits, self.window), self.idle),
             is_of_window=True,
         )
+        return self._once("barriers on the path", lambda: found.with_critical(self._on_path(found)))
+
+    def _on_path(self, found: Barriers) -> npt.NDArray[np.int64]:
+        """Return for how long each barrier held operations that lie on the critical path."""
+        path = self.critical_path
+        is_on_path = np.zeros(len(self.work) + 1, np.bool_)  # the last for parts without an operation
+        is_on_path[path.op[path.op >= 0]] = True
+        held = [
+            parts.take(np.flatnonzero(is_on_path[parts.op] & (parts.proof_row >= 0)))
+            for parts in (self.wait_parts, self.idle_parts("stream"))
+        ]
+        table, row, start, end = (
+            np.concatenate([getattr(parts, name) for parts in held])
+            for name in ("proof_table", "proof_row", "start_ns", "end_ns")
+        )
+        room = int(max(row.max(initial=0), found.proof_row.max(initial=0))) + 1
+        keys = table.astype(np.int64) * room + row
+        wanted = found.proof_table.astype(np.int64) * room + found.proof_row
+        order = np.argsort(keys, kind="stable")
+        low, high = (np.searchsorted(keys[order], wanted, side=side) for side in ("left", "right"))
+        spans = (order[first:last] for first, last in zip(low, high, strict=True))
+        return np.array([union_length((start[which], end[which])) for which in spans], np.int64)
 
     @property
     def order(self) -> Order:
@@ -188,6 +214,17 @@ class Study:
             return np.arange(len(found))
         touches = np.append((self.work.start < self.window[1]) & (self.work.end > self.window[0]), False)
         return np.flatnonzero(touches[found.first_op] | touches[found.second_op])
+
+    @property
+    def critical_path(self) -> CriticalPath:
+        """The chain that decides how long the window takes."""
+        from overlane.analysis.critical_path import critical_path  # noqa: PLC0415
+
+        return self._kept(
+            "critical_path",
+            lambda: critical_path(self.trace, self.dependencies, window=self.window),
+            is_of_window=True,
+        )
 
     @property
     def wait_parts(self) -> Parts:
@@ -309,3 +346,18 @@ def _version(name: str) -> int:
     """Return the version of a result and of all that it is made from, as one number."""
     own, sources = VERSIONS[name]
     return own + sum(_version(source) for source in sources)
+
+
+def _within(waits: Waits, window: tuple[int, int] | None) -> Waits:
+    """Return the waits cut to a window."""
+    if window is None:
+        return waits
+    start, end = np.maximum(waits.start_ns, window[0]), np.minimum(waits.end_ns, window[1])
+    kept = np.flatnonzero(start < end)
+    columns = ("op", "cause", "proof_table", "proof_row", "also_open", "is_below_fit_error")
+    return replace(
+        waits,
+        start_ns=start[kept],
+        end_ns=end[kept],
+        **{name: getattr(waits, name)[kept] for name in columns},
+    )

@@ -101,7 +101,7 @@ _SUMS: Columns = (
 _COLUMNS: Columns = (
     ("kind", plain("kind")), ("what it is", plain("row")), ("lost", ns("lost_ns")),
     ("streams held", plain("who")),
-    ("operations", plain("op_count")), ("of the critical path", ns("critical_ns")),
+    ("operations", plain("op_count")), ("on the critical path", ns("critical_ns")),
     ("span, ns", plain("span")),
 )  # fmt: skip
 

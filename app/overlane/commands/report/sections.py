@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from overlane.commands.report import advice, barriers, engines, hazards, partitions, waits
+from overlane.commands.report import advice, barriers, critical, engines, hazards, partitions, waits
 from overlane.commands.report.section import Section
 
 __all__ = ["SECTIONS"]
@@ -14,5 +14,6 @@ SECTIONS: tuple[Section, ...] = (
     *barriers.SECTIONS,
     *hazards.SECTIONS,
     *partitions.SECTIONS,
+    *critical.SECTIONS,
 )
 """All sections, in the order of the report."""
