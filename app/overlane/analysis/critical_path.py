@@ -2,7 +2,8 @@
 
 `docs/causes.md` ("Critical path and slack") defines both. The chain is walked back from the last end: an
 operation was bound by the dependency that ended last, or by its issue where that was later; an issue by what
-its thread did before; a call that waited for the device by the operation that ended last of those it waited for.
+its thread did before; a call that waited for the device by the operation that ended last of those it waited
+for.
 """
 
 from __future__ import annotations

@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given, settings
 
 import overlane
+from helpers.blueprint import blueprint
 from helpers.happens import Act, programs, trace_of, truth_of
 from overlane.analysis.dependencies import dependencies
 from overlane.analysis.hazards import hazards
 from overlane.analysis.order import happens_before
+from overlane.tables import table_from_columns
+from overlane.validation import validate
+from overlane_collect.model import Header
+from overlane_collect.schema import TABLES
 
 
 def hazards_of(trace):
@@ -141,3 +146,31 @@ def test_very_many_hazards_are_listed_in_part_and_the_rest_is_counted():
     found = hazards(trace, happens_before(trace, dependencies(trace)))
     assert len(found) + found.left_out_count == 200 * 200
     assert found.left_out_count > 0
+
+
+def test_what_a_pageable_copy_reads_it_has_read_when_its_call_returns():
+    text = """
+        call 1 cudaLaunchKernel 0-5
+        op 1 s1 kernel 10-100
+        call 2 cudaMemcpyAsync 6-8
+        op 2 s2 memcpy 20-30
+    """
+    made = blueprint(text)
+    tables = {name: made.table(name) for name in TABLES}
+    ops = tables["ops"].to_pydict() | {
+        "src_memory": [None, "pageable"], "dst_memory": [None, "device"], "engine": ["compute", "copy_h2d"],
+    }  # fmt: skip
+    tables["ops"] = table_from_columns("ops", ops)
+    columns = {
+        "op_id": [0, 1, None], "thread_id": [None, None, 1], "at_ns": [None, None, 50], "address": [64] * 3,
+        "bytes": [4] * 3, "mode": ["write", "read", "write"], "certainty": ["declared"] * 3,
+    }  # fmt: skip
+    thread = tables["api_calls"]["thread_id"][0].as_py()
+    columns["thread_id"][2] = thread
+    tables["accesses"] = table_from_columns("accesses", columns)
+    rows = hazards_of(validate("made", Header("made"), tables))
+    # The host's write comes after the copy's read, but neither comes after the kernel.
+    assert [(row.kind, row.first_op_id, row.second_op_id) for row in rows] == [
+        ("RAW", 0, 1),
+        ("WAW", 0, None),
+    ]

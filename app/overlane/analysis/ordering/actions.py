@@ -101,6 +101,8 @@ class Program:
         scope_streams: int32.
         item_count: Number of items.
         op_item: int32, shape (ops,): item of each operation.
+        staged_item: int32, shape (ops,): item of what the host read for a pageable copy in its call,
+            -1 for other operations.
         access_item: int32, shape (accesses,): item of each access by the host, -1 for those by operations.
         allocation_item: int32, shape (allocations,): item of each allocation and free.
         op_thread: int32, shape (ops,): thread that launched each operation, -1 for unknown.
@@ -118,6 +120,7 @@ class Program:
     scope_streams: Codes
     item_count: int
     op_item: Codes
+    staged_item: Codes
     access_item: Codes
     allocation_item: Codes
     op_thread: Codes

@@ -88,7 +88,8 @@ class _Builder:
             record_count=self._records,
             scope_starts=np.cumsum([0, *sizes]).astype(np.int32),
             scope_streams=np.concatenate([np.zeros(0, np.int32), *self._scopes]), item_count=self._items,
-            op_item=op_item, access_item=access_item, allocation_item=allocation_item, op_thread=thread,
+            op_item=op_item, staged_item=self._staged, access_item=access_item,
+            allocation_item=allocation_item, op_thread=thread,
             op_stream=self._deps.stream_key, stream_rows=tuple(self._rows),
         )  # fmt: skip
 
@@ -145,7 +146,19 @@ class _Builder:
         self._parts.add(act.ITEM, at, stream[rows], thread, order, flags=flags[rows])
         again = np.flatnonzero(launches.before >= 0)
         self._edge(head[launches.before[again]], head[again])
+        self._stage()
         return item
+
+    def _stage(self) -> None:
+        """Add what the host reads for copies from pageable memory to the device, when it makes the call."""
+        ops, issue = self._trace.table("ops"), self._deps.issue
+        is_staged = _is(ops["src_memory"], "pageable") & _is(ops["engine"], "copy_h2d") & (issue.call >= 0)
+        rows = np.flatnonzero(is_staged)
+        self._staged = np.full(len(issue.call), -1, np.int32)
+        self._staged[rows] = self._items + np.arange(len(rows))
+        self._items += len(rows)
+        thread = self._call_threads(issue.call[rows])
+        self._parts.add(act.HOST, issue.order_ns[rows], -1, thread, self._staged[rows], place=act.BEFORE)
 
     def _nodes(self, call: Ids, head: Ids) -> tuple[Ids, Ids]:
         """Return the nodes of graph launches, and the item of each: that of its launch."""

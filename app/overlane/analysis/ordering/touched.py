@@ -30,7 +30,8 @@ class Touched:
     """The accesses of a trace that can be checked, in host order.
 
     Frees and allocations are among them. What a copy from pageable memory reads it has read when its call
-    returns, so that read is left out (CUDA Runtime API, "API synchronization behavior").
+    returns (CUDA Runtime API, "API synchronization behavior"): what comes after the call comes after the
+    read.
 
     Attributes:
         item: int32, shape (n,): item of each.
@@ -42,6 +43,7 @@ class Touched:
         end: int64: byte after the last.
         thread: int32: thread that accesses or issued, -1 for unknown.
         is_declared: bool: not inferred.
+        staged: int64: item of the host's own read for a copy, -1 for other accesses.
         unchecked_count: Accesses that are left out, since nothing says who made them, or since cells became
             too many.
     """
@@ -70,9 +72,11 @@ class Touched:
         self.end = self.address + np.maximum(length, 0)
         declared = certainty == certainties.index("declared") if "declared" in certainties else is_op & False
         self.is_declared = np.concatenate([declared, np.ones(others, np.bool_)])
-        usable = ~np.concatenate([_staged(trace, op, is_op, is_write), np.zeros(others, np.bool_)])
-        usable &= length > 0
-        self._select(order, usable)
+        read = np.flatnonzero(is_op & ~is_write)
+        staged = np.full(count, -1, np.int64)
+        staged[read] = program.staged_item[op[read]]
+        self.staged = np.concatenate([staged, np.full(others, -1)])
+        self._select(order, length > 0)
 
     def _select(self, order: Order, usable: Flags) -> None:
         """Keep what can be checked, in host order."""
@@ -85,7 +89,7 @@ class Touched:
         self.unchecked_count = int(np.count_nonzero(usable & ~is_known & ~self.is_allocation))
         rows = np.flatnonzero(is_known)
         rows = rows[np.argsort(rank[self.item[rows]], kind="stable")]
-        for name in ("item", "op", "row", "is_allocation", "mode", "address", "end", "is_declared"):
+        for name in ("item", "op", "row", "is_allocation", "mode", "address", "end", "is_declared", "staged"):
             setattr(self, name, getattr(self, name)[rows])
         self.rank = rank[self.item]
         self.thread = order.all.item_thread[self.item] if len(rows) else np.zeros(0, np.int32)
@@ -131,7 +135,11 @@ class Touched:
         return low.astype(np.int32), high.astype(np.int32), len(bounds)
 
     def _without_own(self, rows: Ids) -> Ids:
-        """Leave out pairs inside of one operation, and nodes that their graph orders or does not tell of."""
+        """Leave out what the host had read, pairs inside of an operation, and nodes that no edge tells of."""
+        staged = self.staged[rows[:, 0]]
+        if (staged >= 0).any():
+            is_read = self._order.before_items(np.maximum(staged, 0), self.item[rows[:, 1]].astype(np.int64))
+            rows = rows[~(is_read & (staged >= 0))]
         a, b = rows[:, 0], rows[:, 1]
         same = self.item[a] == self.item[b]
         if not same.any():
@@ -172,15 +180,3 @@ def _sizes(allocations: pa.Table, freed: Flags) -> Ids:
     size = size.copy()
     size[at[fits]] = size[order[:-1][fits]]
     return size
-
-
-def _staged(trace: Trace, op: Ids, is_op: Flags, is_write: Flags) -> Flags:
-    """Tell which accesses are reads of pageable memory by copies to the device."""
-    ops = trace.table("ops")
-    codes, kinds = words(ops["src_memory"])
-    if "pageable" not in kinds:
-        return np.zeros(len(op), np.bool_)
-    staged = codes == kinds.index("pageable")
-    engine, engines = words(ops["engine"])
-    staged &= engine == engines.index("copy_h2d") if "copy_h2d" in engines else False
-    return np.asarray(is_op & ~is_write & staged[np.where(is_op, op, 0)], np.bool_)
