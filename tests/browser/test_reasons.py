@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 
 from browser.pixels import TOLERANCE
 from overlane.analysis.causes import CAUSE_NAMES, CAUSES
+from overlane.analysis.critical_path import critical_path
 from overlane.analysis.study import Study
 from overlane.figures.palette import cause_colour
 from overlane.readers import open_trace
@@ -195,3 +196,25 @@ def test_hovering_a_gap_says_why_the_stream_was_idle(dashboard, study, timeline)
     tip = timeline.locator.locator(".ov-tl-tip")
     expect(tip).to_contain_text(CAUSES[cause].title)
     expect(tip).to_contain_text(CAUSES[cause].sentence)
+
+
+def test_the_critical_path_is_walked_by_keys(dashboard, study, timeline):
+    path = critical_path(study.trace, study.dependencies)
+    ops = [int(op) for at, op in enumerate(path.op) if op >= 0 and (at == 0 or path.op[at - 1] != op)]
+    first, second = ops[1], ops[2]
+    start = study.trace.column("ops", "start_ns")
+    timeline.click(int(start[first]) + 20_000, timeline.lane_of_stream(stream_of(study, first)))
+    expect(dashboard.details).to_contain_text(f"ops {first}")
+    for _ in range(12):
+        timeline.press(">")
+        if f"ops {second}" in dashboard.details.inner_text():
+            break
+    else:
+        raise AssertionError(f"the walk does not come to operation {second}")
+
+
+def test_the_legend_names_what_is_in_view(study, timeline):
+    legend = timeline.locator.locator(".ov-tl-legend")
+    for words in ("compute", "legacy default stream", "host synchronization"):
+        expect(legend).to_contain_text(words)
+    expect(legend).not_to_contain_text("graph order")

@@ -10,6 +10,7 @@ import pytest
 from callbacks.conftest import WAIT_S, Callbacks, links_of, settle, words
 from overlane.analysis.barriers import barriers
 from overlane.analysis.causes import CAUSES
+from overlane.analysis.critical_path import critical_path
 from overlane.analysis.dependencies import dependencies
 from overlane.analysis.idle import idle
 from overlane.analysis.waits import waits
@@ -181,3 +182,27 @@ def test_the_panel_of_an_operation_says_what_proves_each_part(legacy, found):
     assert "Why it waited" in words(children)
     assert CAUSES[waited.cause[at]].title in words(children)
     assert any(href.endswith(f":{row}") for _, href in links_of(children))
+
+
+def test_the_critical_path_is_walked_to_both_ends(legacy, found):
+    trace, deps, *_ = found
+    path = critical_path(trace, deps)
+    drawn = [
+        ("ops", int(op)) if op >= 0 else ("api_calls", int(call))
+        for op, call in zip(path.op, path.call, strict=True)
+        if op >= 0 or call >= 0
+    ]
+    expected = [link for at, link in enumerate(drawn) if at == 0 or link != drawn[at - 1]]
+    for by, goal in ((1, expected), (-1, expected[::-1])):
+        seen = [goal[0]]
+        place = 0 if by > 0 else len(path) - 1
+        while True:
+            query = f"by={by}&at=0&table={seen[-1][0]}&row={seen[-1][1]}&place={place}"
+            link = legacy[1].get(f"{ADDRESS}/reasons/path?{query}").json["link"]
+            if link is None:
+                break
+            seen.append((link["table"], link["row"]))
+            place = link["place"]
+            assert len(seen) <= len(goal)
+        assert seen == goal
+    assert len(expected) > 2

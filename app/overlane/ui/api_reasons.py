@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, Response, jsonify, request
 
 from overlane.ui import asked
-from overlane.ui.reasons import Reasons, barriers_json, op_json, reasons_json
+from overlane.ui.reasons import Reasons, barriers_json, op_json, path_step, reasons_json
 
 if TYPE_CHECKING:
     from overlane.ui.reasons import ReasonsStore
@@ -40,6 +40,19 @@ def add_reason_routes(api: Blueprint, store: TraceStore, reasons_of: ReasonsStor
     @api.get("/traces/<trace_id>/reasons/op")
     def op(trace_id: str) -> Response:
         return jsonify(op_json(reasons(trace_id), asked.whole("op", low=0, high=2**40)))
+
+    @api.get("/traces/<trace_id>/reasons/path")
+    def path(trace_id: str) -> Response:
+        by = asked.whole("by", low=-1, high=1)
+        if by == 0:
+            raise asked.BadRequestError("by is 1 for the next link, -1 for the one before")
+        at_ns = asked.whole("at", low=-(2**62), high=2**62)
+        selected = None
+        if "table" in request.args:
+            selected = (request.args["table"], asked.whole("row", low=0, high=2**40))
+        place = asked.whole("place", low=0, high=2**40) if "place" in request.args else None
+        link = path_step(reasons(trace_id), by, at_ns, selected=selected, place=place)
+        return jsonify({"schema": 1, "link": link})
 
     @api.get("/traces/<trace_id>/barriers")
     def barriers(trace_id: str) -> Response:

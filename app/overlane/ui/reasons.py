@@ -22,6 +22,7 @@ from overlane.ui.rows import row_title
 
 if TYPE_CHECKING:
     from overlane.analysis.barriers import Barriers
+    from overlane.analysis.critical_path import CriticalPath
     from overlane.analysis.dependencies import Dependencies, Edge
     from overlane.analysis.idle import Idle
     from overlane.analysis.waits import Waits
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from overlane.timeline import Timeline
     from overlane.trace import Trace
 
-__all__ = ["Reasons", "ReasonsStore", "barriers_json", "op_json", "reasons_json"]
+__all__ = ["Reasons", "ReasonsStore", "barriers_json", "op_json", "path_step", "reasons_json"]
 
 Array = npt.NDArray[Any]
 _log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Reasons:
         waits: Why operations waited.
         idle: Why streams were idle.
         barriers: What held several streams.
+        path: The chain that the end of the work waited for.
         timeline: The timeline that they are drawn over.
         overlay: Waits, gaps, critical path and operations by cause, on numbered lanes.
         op_lane: int32 (ops,), lane of each operation, -1 for none.
@@ -78,6 +80,7 @@ class Reasons:
     waits: Waits
     idle: Idle
     barriers: Barriers
+    path: CriticalPath
     timeline: Timeline
     overlay: Timeline
     op_lane: Array
@@ -88,6 +91,7 @@ class Reasons:
 def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
     """Compute the causes of one rank; takes seconds for a million operations."""
     from overlane.analysis.barriers import barriers  # noqa: PLC0415 - each loads compiled code
+    from overlane.analysis.critical_path import critical_path  # noqa: PLC0415
     from overlane.analysis.dependencies import dependencies  # noqa: PLC0415
     from overlane.analysis.idle import idle  # noqa: PLC0415
     from overlane.analysis.waits import waits  # noqa: PLC0415
@@ -97,6 +101,7 @@ def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
     deps = dependencies(trace)
     waited = waits(trace, deps)
     idled = idle(trace, deps, waited)
+    path = critical_path(trace, deps)
     op_lane = lanes_of_rows(trace, timeline, rank, "ops")
     lane_of_stream = np.full(len(deps.streams) + 1, -1, np.int32)
     lane_of_stream[deps.stream_key] = op_lane
@@ -106,26 +111,40 @@ def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
         waits=waited,
         idle=idled,
         barriers=barriers(trace, deps, waited, idled),
+        path=path,
         timeline=timeline,
-        overlay=_overlay(opened, rank, waited, idled, op_lane),
+        overlay=_overlay(opened, rank, (waited, idled, path), op_lane),
         op_lane=op_lane,
         lane_ids=[lane["id"] for lane in timeline.meta()["lanes"]],
         lane_of_stream=lane_of_stream,
     )
 
 
-def _overlay(opened: OpenedTrace, rank: int | None, waits: Waits, idle: Idle, op_lane: Array) -> Timeline:
+def _overlay(
+    opened: OpenedTrace, rank: int | None, found: tuple[Waits, Idle, CriticalPath], op_lane: Array
+) -> Timeline:
     from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code
     from overlane.timeline.overlay import write_overlay  # noqa: PLC0415
-    from overlane.timeline.reasons import by_cause_layer, gap_layer, main_causes, wait_layer  # noqa: PLC0415
+    from overlane.timeline.reasons import (  # noqa: PLC0415
+        by_cause_layer,
+        gap_layer,
+        lanes_of_rows,
+        main_causes,
+        path_layer,
+        wait_layer,
+    )
 
     trace, timeline = opened.trace, opened.timeline(rank)
     lanes = len(timeline.meta()["lanes"])
+    waits, idle, path = found
     parts = (waits.op, waits.start_ns, waits.end_ns, waits.cause)
+    call_lane = lanes_of_rows(trace, timeline, rank, "api_calls")
+    links = (path.op, path.call, path.start_ns, path.end_ns)
     starts = trace.column("ops", "start_ns")
     layers = [
         wait_layer(parts, starts, op_lane),
         gap_layer(gaps_of_streams(idle), op_lane, first_lane=lanes),
+        path_layer(links, op_lane, call_lane, first_lane=2 * lanes),
         by_cause_layer(timeline, main_causes(parts, len(starts)), first_lane=3 * lanes),
     ]
     tables = ["ops"] * (3 * lanes + timeline.wire_lanes)
@@ -383,3 +402,37 @@ def barrier_json(reasons: Reasons, place: int) -> dict[str, Any]:
         "proof": " ".join(filter(None, [row_title(barrier.proof_table, barrier.proof_row), name])),
         "critical_ns": barrier.critical_ns,
     }
+
+
+def path_step(
+    reasons: Reasons, by: int, at_ns: int, *, selected: tuple[str, int] | None, place: int | None
+) -> dict[str, Any] | None:
+    """Return the next row of the critical path that is drawn, None beyond its ends.
+
+    Args:
+        reasons: The causes.
+        by: 1 for the next one, -1 for the one before.
+        at_ns: Where to begin when the selected row is not on the path.
+        selected: Table and row that the walk begins at, None for none.
+        place: Place of the link that the walk has reached; a call can be on the path more than once.
+    """
+    from overlane.analysis.critical_path import PATH_KINDS  # noqa: PLC0415 - loads compiled code
+
+    path = reasons.path
+    table, row = selected or ("", -1)
+    mine = {"ops": path.op, "api_calls": np.where(path.op < 0, path.call, -1)}.get(table)
+    on_path = np.flatnonzero(mine == row).tolist() if mine is not None else []
+    if on_path:
+        begin = place if place in on_path else on_path[-1 if by > 0 else 0]
+        at = begin + by
+    else:
+        at = int(np.searchsorted(path.end_ns, at_ns, side="right"))
+    while 0 <= at < len(path):
+        op, call = int(path.op[at]), int(path.call[at])
+        found = ("ops", op) if op >= 0 else ("api_calls", call)
+        if found[1] >= 0 and found != selected:
+            kind = PATH_KINDS[path.kind[at]]
+            times = {"start_ns": int(path.start_ns[at]), "end_ns": int(path.end_ns[at])}
+            return {"table": found[0], "row": found[1], "place": at, "kind": kind, **times}
+        at += by
+    return None

@@ -3,6 +3,8 @@
   'use strict';
 
   const MOTION_MS = 500; // a view that rests this long is told to the page
+  const LEGEND_MS = 200;
+  const LEGEND_PX = 26; // room below the last lane
   const COMFORTABLE = 0.3; // of the width: how wide a slice gets that is zoomed to by selecting it
   const LEAST_ZOOM_NS = 400;
   const timelines = new Map(); // element -> Timeline
@@ -88,6 +90,7 @@
       cancelAnimationFrame(this.frame);
       cancelAnimationFrame(this.overFrame);
       clearTimeout(this.motion);
+      clearTimeout(this.legendTimer);
       ov.page.clear(this);
     }
 
@@ -217,7 +220,7 @@
         order: this.notes?.order ?? [],
       });
       this.rows = rows;
-      this.total = total;
+      this.total = total + LEGEND_PX;
       this.rowOfWire = new Map();
       this.rowOfLane = new Map(rows.filter((row) => row.type === 'lane').map((row) => [row.lane.id, row]));
       for (const row of rows) {
@@ -322,6 +325,8 @@
       this.draws++;
       this.drawOver();
       ov.page.publish(this);
+      clearTimeout(this.legendTimer);
+      this.legendTimer = setTimeout(() => this.feed && ov.export.showLegend(this), LEGEND_MS);
     }
 
     drawOver() {

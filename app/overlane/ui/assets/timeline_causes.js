@@ -1,4 +1,4 @@
-/* Why: waits before operations, gaps of streams, and barriers over streams, as the server names them. */
+/* Why: waits before operations, gaps of streams, barriers over them, and the critical path, as the server names them. */
 (function (ov) {
   'use strict';
 
@@ -9,6 +9,7 @@
   const GAP_LABEL_PX = 110;
   const HATCH = 7; // px between the stripes of a gap
   const STRIP = 5; // px
+  const PATH = 3;
   const LEAST_BARRIER_PX = 2;
   // Barriers take the colour of the cause that they are for what they held.
   const COLOUR_OF_BARRIER = {
@@ -69,6 +70,7 @@
         if (settings.gaps) found.add(n + index);
         if (settings.colour === 'cause') found.add(3 * n + wire);
       }
+      if (settings.path && (lane.kind === 'stream' || lane.kind === 'calls')) found.add(2 * n + index);
     }
     return [...found];
   }
@@ -91,6 +93,7 @@
     const pixels = new Int32Array(32).fill(ov.paint.pack(ov.paint.mix(t.theme.dim, t.theme.bg, 0.55)));
     pixels.set(table.pixels);
     t.theme.causes = { ...table, pixels, ofBarrier: new Map() };
+    t.theme.path = Int32Array.of(ov.paint.pack(t.theme.text));
   }
 
   /** Room below the slices of a stream for its waits. */
@@ -118,6 +121,7 @@
       hatchGaps(t, n + index, { top, tall, columns, row, y });
     }
     if (row.lane.kind === 'stream' && settings.waits) strip(index, bottom + 1, STRIP, t.theme.causes.pixels);
+    if (settings.path && (row.lane.kind === 'stream' || row.lane.kind === 'calls')) strip(2 * n + index, y + 1, PATH, t.theme.path);
   }
 
   /** Fills the gaps of one stream that are wide enough with quiet stripes of their cause. */
@@ -394,6 +398,26 @@
     await t.select('ops', edge.op);
   }
 
+  /** Walks along the critical path. */
+  async function walkPath(t, direction) {
+    if (!isOn(t)) {
+      ov.page.say(t, sentence(t));
+      return;
+    }
+    const from = t.selection ? { table: t.selection.table, row: t.selection.row } : {};
+    const query = { by: direction, at: Math.round((t.view.t0 + t.view.t1) / 2), ...from };
+    if (t.pathPlace !== undefined) query.place = t.pathPlace;
+    const response = await fetch(t.feed.address('reasons/path', query), { signal: t.feed.abort.signal });
+    const body = await response.json();
+    if (!response.ok || !body.link) {
+      ov.page.say(t, body.error || 'The critical path ends here.');
+      return;
+    }
+    if (!t.settings.path) ov.settings.set(t, 'path', true);
+    t.pathPlace = body.link.place;
+    await t.select(body.link.table, body.link.row);
+  }
+
   function pointOn(t, wire, ns) {
     const row = t.rowOfWire.get(wire);
     if (!row || row.type !== 'lane') return null;
@@ -444,7 +468,10 @@
         const other = edge.lane === null ? null : pointOn(t, edge.lane, isBefore ? edge.end_ns : edge.start_ns);
         if (!other) continue;
         const colour = isBefore ? t.theme.accent : t.theme.dim;
-        const [from, to] = isBefore ? [other, start] : [end, other];
+        const ends = isBefore ? [other, start] : [end, other];
+        // Along one lane an arrow runs low, below the words of the gap.
+        const low = Math.abs(ends[0].y - ends[1].y) < 2 ? (t.rowOfWire.get(selection.wire)?.slot ?? 0) / 2 - 4 : 0;
+        const [from, to] = ends.map(({ x, y }) => ({ x, y: y + low }));
         arrow(g, from, to, ov.paint.css(colour, edge.certainty === 'certain' ? 0.95 : 0.55), isBefore ? 1.75 : 1.25);
         if (!isBefore || Math.abs(to.y - from.y) < 14) continue;
         const text = edge.kind.replaceAll('_', ' ');
@@ -465,6 +492,6 @@
 
   ov.causes = {
     at, barrierColour, drawBarrierLabels, drawBarriers, drawGapLabels, drawRow, drawSelection, isOn, load, needBarriers, ofSelection, readTheme, sentence,
-    stripRoom, walk,
+    stripRoom, walk, walkPath,
   };
 })((window.overlane = window.overlane || {}));

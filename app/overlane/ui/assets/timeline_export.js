@@ -47,6 +47,23 @@
     return [...seen].sort((a, b) => a - b);
   }
 
+  /** Says below the lanes what the colours in view stand for; anew when what is drawn has come to rest. */
+  function showLegend(t) {
+    const entries = t.meta ? legend(t) : [];
+    const key = entries.map(({ label, colour }) => label + colour).join();
+    if (t.legendKey === key) return;
+    t.legendKey = key;
+    const { make } = ov.page;
+    t.parts.legend.hidden = entries.length === 0;
+    t.parts.legend.replaceChildren(...entries.map(({ label, colour }) => {
+      const item = make('span', '', label);
+      const swatch = make('i', '');
+      swatch.style.background = hex(colour);
+      item.prepend(swatch);
+      return item;
+    }));
+  }
+
   const fileName = (t, suffix) => `${(t.meta.name || 'timeline').replace(/[^\w.-]+/g, '-').slice(0, 60)}-${Math.floor(t.view.t0)}-${Math.ceil(t.view.t1)}.${suffix}`;
 
   function save(t, blob, suffix) {
@@ -232,5 +249,5 @@
     save(t, new Blob([text], { type: 'image/svg+xml' }), 'svg');
   }
 
-  ov.export = { causesInView, drawing, inView, legend, png, svg };
+  ov.export = { causesInView, drawing, inView, legend, png, showLegend, svg };
 })((window.overlane = window.overlane || {}));

@@ -28,7 +28,7 @@
       ['Esc', 'close the hits, then clear the range, then the selection'],
     ]],
     ['Reasons', [
-      [',  .', 'operation that it waited for; that waited for it'],
+      [',  .', 'operation that it waited for; that waited for it'], ['<  >', 'back and forth along the critical path'],
     ]],
     ['Find', [['/', 'search all names'], ['N  ]', 'next hit'], ['Shift + N  [', 'hit before'], ['O', 'open a trace of this machine; or drop it on the page'], ['?', 'this help']]],
   ];
@@ -58,10 +58,12 @@
     const parts = {
       canvas: make('canvas', 'ov-tl-canvas'), over: make('canvas', 'ov-tl-canvas ov-tl-over'),
       tip: make('div', 'ov-tl-tip'), status: make('div', 'ov-tl-status'), live: make('div', 'ov-tl-live'),
-      tools: make('div', 'ov-tl-tools'),
+      tools: make('div', 'ov-tl-tools'), legend: make('div', 'ov-tl-legend'),
     };
     parts.canvas.setAttribute('aria-hidden', 'true');
     parts.over.setAttribute('aria-hidden', 'true');
+    parts.legend.hidden = true;
+    parts.legend.setAttribute('aria-label', 'What the colours in view stand for');
     parts.tip.hidden = true;
     parts.status.hidden = true;
     parts.status.setAttribute('role', 'status');

@@ -14,8 +14,9 @@
     ['waits', 'waits', 'a thin bar before each operation, from issue to start'],
     ['gaps', 'gaps', 'idle time of each stream, filled by its cause'],
     ['barriers', 'barriers', 'spans over the streams that each barrier held'],
+    ['path', 'critical path', 'the chain that the end of the work waited for'],
   ];
-  const DEFAULTS = { colour: 'engine', waits: true, gaps: true, barriers: true };
+  const DEFAULTS = { colour: 'engine', waits: true, gaps: true, barriers: true, path: false };
   const members = new Set();
   let current = null;
 
