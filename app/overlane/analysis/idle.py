@@ -115,33 +115,8 @@ def idle(trace: Trace, deps: Dependencies, waits: Waits, *, window: tuple[int, i
     found = [_gaps(deps, owner, window) for owner in owners]
     scope = np.repeat(np.arange(len(SCOPES)), [len(part) for part in found])
     gaps = np.concatenate(found)
-    states = host_states(trace, deps, number_streams(trace))
     following = gaps[:, 3]
-    issued, call, thread = _issues(deps, following)
-    begins = np.searchsorted(waits.op, np.arange(len(deps.issued_ns) + 1)).astype(np.int64)
-    parts = _cut(
-        (gaps[:, 1], gaps[:, 2], following, issued, thread),
-        _call_starts(deps, call),
-        (
-            states.begins,
-            states.start_ns,
-            states.end_ns,
-            states.cause,
-            states.table,
-            states.row,
-            states.also_open,
-        ),
-        (
-            begins,
-            waits.start_ns,
-            waits.end_ns,
-            waits.cause,
-            waits.proof_table,
-            waits.proof_row,
-            waits.also_open,
-        ),
-        (code_of("late_launch"), code_of("unknown")),
-    )
+    parts, thread = _parts(trace, deps, waits, gaps)
     gap = parts[:, 0]
     is_late = parts[:, 3] == code_of("late_launch")
     call_row, range_row = _whereabouts(trace, deps, parts, is_late, thread[gap])
@@ -169,6 +144,37 @@ def idle(trace: Trace, deps: Dependencies, waits: Waits, *, window: tuple[int, i
         (parts[:, 2] - parts[:, 1] < error) & (parts[:, 7] == 1),
         tuple(devices),
     )
+
+
+def _parts(trace: Trace, deps: Dependencies, waits: Waits, gaps: Ids) -> tuple[Ids, Ids]:
+    """Return the parts of all gaps, and the thread that issued the operation after each gap."""
+    states = host_states(trace, deps, number_streams(trace))
+    issued, call, thread = _issues(deps, gaps[:, 3])
+    begins = np.searchsorted(waits.op, np.arange(len(deps.issued_ns) + 1)).astype(np.int64)
+    parts = _cut(
+        (gaps[:, 1], gaps[:, 2], gaps[:, 3], issued, thread),
+        _call_starts(deps, call),
+        (
+            states.begins,
+            states.start_ns,
+            states.end_ns,
+            states.cause,
+            states.table,
+            states.row,
+            states.also_open,
+        ),
+        (
+            begins,
+            waits.start_ns,
+            waits.end_ns,
+            waits.cause,
+            waits.proof_table,
+            waits.proof_row,
+            waits.also_open,
+        ),
+        (code_of("late_launch"), code_of("unknown")),
+    )
+    return np.asarray(parts), thread
 
 
 def _owners(trace: Trace, deps: Dependencies) -> tuple[list[Ids], list[tuple[int | None, int | None]]]:

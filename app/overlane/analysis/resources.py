@@ -19,7 +19,14 @@ from overlane.analysis.sms import claim_sms, devices_of
 from overlane.analysis.streams import Streams
 from overlane.trace import Trace
 
-__all__ = ["RANKS", "covering_claims", "resource_claims", "root_contexts", "taken_as_well"]
+__all__ = [
+    "RANKS",
+    "covering_claims",
+    "may_lack_room",
+    "resource_claims",
+    "root_contexts",
+    "taken_as_well",
+]
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -214,6 +221,25 @@ def taken_as_well(trace: Trace, deps: Dependencies, streams: Streams, parts: tup
         own = deps.issue.is_blocking_copy[op] & (deps.calls.end_ns[deps.issue_call[op]] > since)
         bits[own] |= 1 << code_of("blocking_copy")
     return bits
+
+
+def may_lack_room(trace: Trace, deps: Dependencies, streams: Streams, since: Ids) -> Flags:
+    """Return which kernels may have had no room right before their starts, though the rows do not tell.
+
+    Args:
+        trace: Trace.
+        deps: Its dependencies.
+        streams: Its streams.
+        since: int64, shape (ops,), moments before the starts.
+    """
+    ops = trace.table("ops")
+    group, identities = root_contexts(streams)
+    kinds, found = words(ops["kind"])
+    unjudged: Flags = kinds == (found.index("kernel") if "kernel" in found else -2)
+    kernels = np.where(unjudged, _device_numbers(ops), -1)
+    for device in devices_of(trace, group, identities):
+        unjudged[device.rows[(device.needs[:, 0] > 0) & (device.areas > 0)]] = False
+    return unjudged & _ran_within(kernels, deps, kernels, since, deps.issue.start_ns)
 
 
 def _ran_within(groups: Ids, deps: Dependencies, asked: Ids, since: Ids, until: Ids) -> Flags:

@@ -15,7 +15,7 @@ from numba import njit
 from overlane.analysis.causes import CAUSE_NAMES, code_of
 from overlane.analysis.dependencies import DEPENDENCY_KINDS, PROOF_TABLES, Dependencies
 from overlane.analysis.keys import NULL, Bytes, Codes, Ids, dense, known, words
-from overlane.analysis.resources import RANKS, covering_claims, resource_claims, taken_as_well
+from overlane.analysis.resources import RANKS, covering_claims, may_lack_room, resource_claims, taken_as_well
 from overlane.analysis.streams import number_streams
 from overlane.trace import Trace
 
@@ -168,6 +168,8 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     may_be_held = np.flatnonzero(deps.candidates.call >= 0)
     floor = launch_latency_ns(trace, deps, low, np.concatenate([claims[:, 0], staging[:, 0], may_be_held]))
     hold = _holds(deps, claims, (low, start, floor))
+    if (hold >= 0).any():
+        hold[may_lack_room(trace, deps, streams, start - floor)] = -1
     low = np.where(hold >= 0, start - floor, low)
     covering = covering_claims(trace, deps, (low, start), floor)
     claims = np.concatenate([claims, staging, covering])
@@ -395,6 +397,12 @@ def _cut_device(  # noqa: PLR0917
     low, start, floor = times
     begins, claims = held
     latency, nothing, latency_rank = codes
+    tail = low
+    for k in range(begins[op], begins[op + 1]):
+        tail = max(tail, min(claims[k, 2], start))
+    if start - tail > _MOST_LATENCY_NS:
+        # No start takes so long: something held it until a moment that is not known.
+        floor = 0
     at = low
     while at < start:
         until, chosen, rank, bits = start, -1, _NO_RANK, unknown

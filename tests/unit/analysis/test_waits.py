@@ -107,7 +107,7 @@ def test_where_a_block_fits_beside_what_runs_the_wait_is_unknown():
         op 1 s1 kernel 15-50000 grid=8,1,1 block=256,1,1 registers=32
         op 2 s2 kernel 50001-50100 grid=1,1,1 block=32,1,1
     """
-    assert parts(text, 1) == ["20-30001 unknown", "30001-50001 launch_latency"]
+    assert parts(text, 1) == ["20-50001 unknown"]
 
 
 def test_without_the_limits_of_the_device_nothing_is_said_of_room():
@@ -117,7 +117,7 @@ def test_without_the_limits_of_the_device_nothing_is_said_of_room():
         op 1 s1 kernel 15-50000 grid=40,1,1 block=256,1,1 registers=32
         op 2 s2 kernel 50001-50100 grid=1,1,1 block=32,1,1
     """
-    assert parts(text, 1) == ["20-30001 unknown", "30001-50001 launch_latency"]
+    assert parts(text, 1) == ["20-50001 unknown"]
 
 
 def test_a_kernel_of_higher_priority_that_came_later_is_named_while_it_runs():
@@ -160,7 +160,7 @@ def test_partitions_with_masks_of_their_own_do_not_fill_each_other():
     ]
     rows["devices"][0]["sm_count"] = 4
     apart = trace_of(rows)
-    assert [line.split()[1] for line in lines(cut(apart), 1)] == ["unknown", "launch_latency"]
+    assert [line.split()[1] for line in lines(cut(apart), 1)] == ["unknown"]
     rows["partitions"][2]["tpc_mask"] = "1"
     assert [line.split()[1] for line in lines(cut(trace_of(rows)), 1)] == ["partition_busy", "launch_latency"]
 
