@@ -13,6 +13,7 @@ that counts (`least_fraction`).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -43,6 +44,9 @@ __all__ = ["compare", "compare_studies"]
 _Given: TypeAlias = Trace | str | Path
 _FIRST_STEPS = 1
 """The first step of a run warms up caches, allocators and code."""
+_LEAST_OF_WINDOW = 0.001
+"""Parts of the window that change by less than this share of it do not count, however sure the change is."""
+_THREADS = 2
 _LEAST_COVERED = 0.5
 """Where the steps hold less of a number, they do not speak for it."""
 
@@ -124,10 +128,13 @@ def compare_studies(
     metric_basis: Basis = "captures" if is_repeated else "steps" if step else "none"
     roles = list(dict.fromkeys(key[1] for key in groups.keys))
     of_group = np.array([roles.index(key[1]) for key in groups.keys], np.int64)
-    measured = [
-        measure(study, roles=(of_group[capture.group], roles), windows=window)
-        for study, capture, window in zip(studies, groups.captures, windows, strict=True)
-    ]
+
+    def measured_of(place: int) -> list[Measured]:
+        capture = groups.captures[place]
+        return measure(studies[place], roles=(of_group[capture.group], roles), windows=windows[place])
+
+    with ThreadPoolExecutor(_THREADS) as pool:  # compiled code and sorting let other threads run
+        measured = list(pool.map(measured_of, range(len(studies))))
     return Comparison(
         baseline=tuple(trace.name for trace in traces[:count]),
         candidate=tuple(trace.name for trace in traces[count:]),
@@ -371,6 +378,11 @@ def _metrics(
         for key, (a, b) in zip(keys, units, strict=True)
     ]
     verdicts = judge.verdicts(estimates, why, 0.0, [example[key].measure.better for key in keys])
+    windows = {
+        key[0]: one.baseline
+        for key, one in zip(keys, estimates, strict=True)
+        if one and key[1] == "window_ns"
+    }
     found = []
     for key, (a, b), one, verdict in zip(keys, units, estimates, verdicts, strict=True):
         before, after = (_mean(side, key) for side in sides)
@@ -383,12 +395,23 @@ def _metrics(
                 candidate=after,
                 ratio=after / before if before else None,
                 judgement=Judgement.of(one, (len(a), len(b))) if one else None,
-                verdict=verdict,
+                verdict=_unless_tiny(verdict, one, key[1], windows.get(key[0], 0.0)),
                 baseline_proof=_proof(sides[0][0], key),
                 candidate_proof=_proof(sides[1][0], key),
             )
         )
     return tuple(found)
+
+
+def _unless_tiny(verdict: Verdict, one: noise.Estimate | None, metric: str, window: float) -> Verdict:
+    """Return the verdict, unless a part of the window changed by so little that the window cannot show it."""
+    is_part = metric.endswith("_ns") and not metric.startswith("wait_")
+    if one is None or not is_part or verdict.word not in {"faster", "slower"}:
+        return verdict
+    if abs(one.change) >= _LEAST_OF_WINDOW * window:
+        return verdict
+    words = f"It changed by less than {100 * _LEAST_OF_WINDOW:g} % of the window, which does not count."
+    return Verdict("no difference beyond noise", words)
 
 
 _Side: TypeAlias = Sequence[dict[tuple[int, str, str], Measured]]

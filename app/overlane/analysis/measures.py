@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from overlane.analysis.barriers import BARRIER_KINDS
+from overlane.analysis.causes import CAUSE_NAMES
+from overlane.analysis.idle import SCOPES
 from overlane.analysis.keys import NULL, Ids, identities, known, words
+from overlane.analysis.work import Mask
 from overlane.intervals import Intervals, close_unfinished, intersect, subtract, union
 from overlane_collect.schema import ENGINES
 
@@ -34,7 +38,8 @@ class Measure:
         name: Name in JSON and rules; times end in `_ns`, shares in `_fraction`.
         better: Whether less or more of it is better.
         sentence: What it is, without unit.
-        of: What it is told apart by: an engine, two engines, a stream's role; empty where a device has one.
+        of: What it is told apart by: an engine, two engines, a cause, a kind of barrier, a stream's role;
+            empty where a device has one.
     """
 
     name: str
@@ -53,6 +58,8 @@ _ALL = (
     Measure("engine_busy_ns", "lower", "Time in which the engine was busy.", "engine"),
     Measure("overlap_ns", "higher", "Time in which both engines were busy.", "two engines"),
     Measure("exposed_copy_ns", "lower", "Time in which a copy was under way and nothing computed."),
+    Measure("idle_cause_ns", "lower", "Idle time of the device by cause.", "cause"),
+    Measure("barrier_lost_ns", "lower", "Time that barriers held streams, added up.", "kind of barrier"),
     Measure("wait_p50_ns", "lower", "Median wait from issue to start.", "stream role"),
     Measure("wait_p90_ns", "lower", "90th percentile of the waits.", "stream role"),
     Measure("wait_p99_ns", "lower", "99th percentile of the waits.", "stream role"),
@@ -69,7 +76,7 @@ class Measured:
     Attributes:
         measure: What kind of number.
         device: Place of the device among those that have operations, by rank and id.
-        of: Engine, engines or stream role; empty where the measure has none.
+        of: Engine, engines, cause, kind of barrier or stream role; empty where the measure has none.
         value: Of the whole trace, in ns or as a share.
         steps: Of each window, shape (windows,); empty where it cannot be told by window.
         proof: Start and end in ns of the longest stretch that it is made of; None where there is none.
@@ -147,6 +154,8 @@ def measure(study: Study, *, roles: tuple[Ids, Sequence[str]], windows: Windows 
         }
         found += _use(place, _Union((start[rows], end[rows])), of_engine, (low, high))
         found += _waits(study, place, rows, roles, (low, high))
+        found += _idle_causes(study, place, keys[code], (low, high))
+        found += _barriers(study, place, codes == code, (low, high))
     return found
 
 
@@ -215,6 +224,45 @@ def _waits(
                     MEASURES[name], place, roles[1][number], value, steps if is_whole else np.zeros(0), proof
                 )
             )
+    return found
+
+
+def _idle_causes(
+    study: Study, place: int, key: tuple[int | None, ...], windows: tuple[Ids, Ids]
+) -> list[Measured]:
+    """Measure the idle time of one device by cause."""
+    idle = study.idle
+    is_mine = (idle.scope == SCOPES.index("device")) & (
+        idle.owner == (idle.devices.index((key[0], key[1])) if key in idle.devices else -1)
+    )
+    parts = np.flatnonzero(is_mine[idle.gap])
+    found = []
+    for cause in np.unique(idle.cause[parts]).tolist():
+        mine = parts[idle.cause[parts] == cause]
+        spent = _Union((idle.part_start_ns[mine], idle.part_end_ns[mine]))
+        steps = spent.within(*windows)
+        name = CAUSE_NAMES[cause]
+        found.append(Measured(MEASURES["idle_cause_ns"], place, name, spent.length, steps, spent.longest))
+    return found
+
+
+def _barriers(study: Study, place: int, is_mine: Mask, windows: tuple[Ids, Ids]) -> list[Measured]:
+    """Measure what barriers of each kind cost on one device, told by the first operation that each held."""
+    barriers = study.barriers
+    holds = np.flatnonzero(np.diff(barriers.op_begins) > 0)
+    holds = holds[is_mine[barriers.ops_held[barriers.op_begins[holds]]]]
+    found = []
+    for kind in np.unique(barriers.kind[holds]).tolist():
+        mine = holds[barriers.kind[holds] == kind]
+        lost, begins = barriers.lost_ns[mine].astype(np.float64), barriers.start_ns[mine]
+        steps = np.array(
+            [lost[(begins >= a) & (begins < b)].sum() for a, b in zip(*windows, strict=True)], np.float64
+        )
+        worst = int(mine[np.argmax(lost)])
+        proof = (int(barriers.start_ns[worst]), int(barriers.end_ns[worst]))
+        found.append(
+            Measured(MEASURES["barrier_lost_ns"], place, BARRIER_KINDS[kind], float(lost.sum()), steps, proof)
+        )
     return found
 
 

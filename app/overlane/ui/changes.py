@@ -37,6 +37,8 @@ _WORDS = {
     "engine_busy_ns": "busy",
     "overlap_ns": "overlap",
     "exposed_copy_ns": "exposed copies",
+    "idle_cause_ns": "idle by cause",
+    "barrier_lost_ns": "lost to barriers",
     "wait_p50_ns": "wait, median",
     "wait_p90_ns": "wait, 90th percentile",
     "wait_p99_ns": "wait, 99th percentile",

@@ -19,7 +19,7 @@ __all__ = ["MOST_SIDES", "Wish", "alignments", "compared", "parse_wish", "sides_
 MOST_SIDES = 4
 """Sides whose timelines are drawn under each other."""
 _MOST_CAPTURES = 40
-VERSION = 2
+VERSION = 3
 """Changes with what a comparison holds."""
 
 

@@ -198,6 +198,18 @@ def test_steps_are_those_of_the_device_where_it_tells():
     assert change.verdict.word == "no difference beyond noise"
 
 
+def test_a_sure_change_of_next_to_nothing_does_not_count():
+    def run(length):
+        ops = [(7, "gemm", 100_000 * k, 100_000 * k + 90_000 + k % 3) for k in range(12)]
+        ops += [(13, "Memcpy HtoD", 100_000 * k + 95_000, 100_000 * k + 95_000 + length) for k in range(12)]
+        return trace_of(ops, ranges=[(f"step {k}", 100_000 * k, 100_000 * k + 600) for k in range(12)])
+
+    found = compare(run(40), run(20))
+    change = next(x for x in found.metrics if (x.metric, x.of) == ("engine_busy_ns", "copy_h2d"))
+    assert change.verdict.word == "no difference beyond noise"
+    assert "less than 0.1 % of the window" in change.verdict.reason
+
+
 def test_a_number_that_lies_outside_of_the_steps_is_not_judged_by_them():
     def run(length):
         ops = [(7, "gemm", 1000 * k, 1000 * k + 500 + k % 3) for k in range(12)]
@@ -457,6 +469,15 @@ def test_measures_are_the_numbers_of_the_report(samples, sample):
         assert found[name, of].value == ask(whole), (name, of)
         assert found[name, of].steps.tolist() == [ask(part)], (name, of)
     assert found["window_ns", ""].value == whole.window_ns
+    causes = [one for (name, _), one in found.items() if name == "idle_cause_ns"]
+    assert sum(one.value for one in causes) == whole.idle_ns
+    low, high = max(window[0], whole.window[0]), min(window[1], whole.window[1])
+    inside = max(high - low, 0)
+    assert sum(one.steps[0] for one in causes) == part.idle_ns - (window[1] - window[0]) + inside
+    barriers = Study(trace).barriers
+    lost = [one.value for (name, _), one in found.items() if name == "barrier_lost_ns"]
+    every = [barriers[place] for place in range(len(barriers))]
+    assert sum(lost) == sum(one.lost_ns for one in every if one.ops_held)
     assert found["idle_ns", ""].proof == tuple(whole.idle_longest)
 
 
