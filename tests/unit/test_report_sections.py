@@ -155,6 +155,19 @@ def test_hostile_windows_are_answered(busy, capsys, window, form):
         assert device["idle_ns"] == report["devices"][0]["idle_ns"]
 
 
+def test_distributions_are_of_waits_that_start_in_the_window(busy, capsys):
+    whole = run_json(capsys, busy)
+    found = {(row["by"], str(row["key"])): row for row in whole["wait_distributions"]}
+    assert {by for by, _ in found} == {"stream", "partition", "name", "cause"}
+    waits = sum(row["total_ns"] for row in whole["waits"])
+    for by in ("stream", "partition", "name", "cause"):
+        assert sum(row["total_ns"] for key, row in found.items() if key[0] == by) == waits
+    assert found["name", "kernel"]["count"] == 3
+    last = whole["window_end_ns"] - 1
+    cut = run_json(capsys, busy, "--window", f"{last}:{last + 1}")
+    assert [row for row in cut["wait_distributions"] if row["by"] == "name"] == []
+
+
 def test_an_empty_trace_is_one_sentence(made, capsys):
     path = made(make_trace())
     assert "there is no GPU work to report on" in text_of(capsys, path)

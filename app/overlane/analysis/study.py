@@ -19,7 +19,7 @@ from overlane.analysis.keeping import pack, unpack
 from overlane.analysis.parts import Parts
 from overlane.analysis.work import Work
 from overlane.errors import OverlaneError
-from overlane.intervals import union_length
+from overlane.intervals import Times, union_length
 from overlane.trace import Trace
 
 if TYPE_CHECKING:
@@ -149,6 +149,11 @@ class Study:
         return self._kept("waits", lambda: waits(self.trace, self.dependencies))
 
     @property
+    def waits_in_window(self) -> Waits:
+        """The waits cut to the window; whole waits only of operations that start in it."""
+        return self._once("waits in window", lambda: _within(self.waits, self.window, self.work.start))
+
+    @property
     def idle(self) -> Idle:
         """Why streams, partitions and devices idled."""
         from overlane.analysis.idle import idle  # noqa: PLC0415
@@ -166,7 +171,7 @@ class Study:
 
         found = self._kept(
             "barriers",
-            lambda: barriers(self.trace, self.dependencies, _within(self.waits, self.window), self.idle),
+            lambda: barriers(self.trace, self.dependencies, self.waits_in_window, self.idle),
             is_of_window=True,
         )
         return self._once("barriers on the path", lambda: found.with_critical(self._on_path(found)))
@@ -348,16 +353,18 @@ def _version(name: str) -> int:
     return own + sum(_version(source) for source in sources)
 
 
-def _within(waits: Waits, window: tuple[int, int] | None) -> Waits:
-    """Return the waits cut to a window."""
+def _within(waits: Waits, window: tuple[int, int] | None, starts: Times) -> Waits:
+    """Return the waits cut to a window, those of operations that start outside of it as not known."""
     if window is None:
         return waits
-    start, end = np.maximum(waits.start_ns, window[0]), np.minimum(waits.end_ns, window[1])
+    low, high = window
+    start, end = np.maximum(waits.start_ns, low), np.minimum(waits.end_ns, high)
     kept = np.flatnonzero(start < end)
     columns = ("op", "cause", "proof_table", "proof_row", "also_open", "is_below_fit_error")
     return replace(
         waits,
         start_ns=start[kept],
         end_ns=end[kept],
+        wait_ns=np.where((starts >= low) & (starts < high), waits.wait_ns, -1),
         **{name: getattr(waits, name)[kept] for name in columns},
     )

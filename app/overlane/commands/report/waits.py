@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +25,12 @@ if TYPE_CHECKING:
 
     from overlane.analysis.parts import Parts
     from overlane.analysis.study import Study
+    from overlane.analysis.waits import Quantiles
 
 __all__ = ["SECTIONS"]
 
 _SHOWN = 15
+_NAMED = 8
 _EARLY = (
     "Of all the time between issue and start of operations. What is issued early waits long without harm: "
     "look at what else than the order of its own stream it waited for."
@@ -66,6 +69,25 @@ def _wait_rows(study: Study) -> Rows:
             }
         )
     return sorted(rows, key=lambda row: -row["total_ns"])
+
+
+def _distributions(study: Study) -> dict[str, Any]:
+    """Return how long operations waited, by stream, partition, name and cause."""
+    return {
+        "wait_distributions": [
+            {"by": by}
+            | dataclasses.asdict(each)
+            | {"key": study.stream(each.key) if by == "stream" and isinstance(each.key, int) else each.key}
+            for by in ("stream", "partition", "name", "cause")
+            for each in _distribution(study, by)
+        ]
+    }
+
+
+def _distribution(study: Study, by: str) -> list[Quantiles]:
+    found = study.waits_in_window
+    has_any = len(found.op) if by == "cause" else (found.wait_ns >= 0).any()
+    return found.distribution(by) if has_any else []
 
 
 def _idle_rows(study: Study) -> Rows:
@@ -142,6 +164,9 @@ def _wait_text(study: Study, rows: Rows) -> list[Block]:
         _EARLY,
         Table(lines, _WAITS, _SHOWN),
     ]
+    kernels = [dataclasses.asdict(each) for each in _distribution(study, "name")]
+    kernels.sort(key=lambda row: -row["p99_ns"])
+    blocks += ["Whole waits by name, the longest P99 first:", Table(kernels, _BY_NAME, _NAMED)]
     if below:
         blocks.append(f"{_format(below)} of it compares two clocks closer than they are known to agree.")
     return blocks
@@ -213,6 +238,10 @@ _WAITS: Columns = (
     ("waited", ns("total_ns")), ("of all", share("fraction")), ("operations", plain("op_count")),
     ("median", ns("p50_ns")), ("P99", ns("p99_ns")), ("longest", ns("max_ns")), ("longest, ns", _where),
 )  # fmt: skip
+_BY_NAME: Columns = (
+    ("name", lambda row: cut(row["key"] or "-")), ("operations", plain("count")), ("median", ns("p50_ns")),
+    ("P90", ns("p90_ns")), ("P99", ns("p99_ns")), ("P99.9", ns("p999_ns")), ("longest", ns("max_ns")),
+)  # fmt: skip
 _IDLE: Columns = (
     ("idle", ns("idle_ns")), ("cause", plain("cause")), ("time", ns("cause_ns")),
     ("of idle", share("cause_fraction")), ("of window", share("window_fraction")),
@@ -221,7 +250,12 @@ _IDLE: Columns = (
 
 SECTIONS = (
     Section(
-        "waits", "Waits by cause", "why operations waited after they were issued", _wait_rows, _wait_text
+        "waits",
+        "Waits by cause",
+        "why operations waited after they were issued",
+        _wait_rows,
+        _wait_text,
+        more=_distributions,
     ),
     Section(
         "idle", "Idle time by cause", "why devices, partitions and streams idled", _idle_rows, _idle_text
