@@ -191,8 +191,8 @@ def _host_work(facts: Facts, lost: Lost) -> tuple[str, list[Evidence]]:
     proof: list[Evidence] = []
     length = parts.length_ns[lost.gaps]
     for table, rows, where in (
-        ("ranges", parts.range_row[lost.gaps], "the host was in the ranges"),
-        ("api_calls", parts.call_row[lost.gaps], "in the calls"),
+        ("ranges", parts.range_row[lost.gaps], "ranges"),
+        ("api_calls", parts.call_row[lost.gaps], "calls"),
     ):
         known = rows >= 0
         if not known.any():
@@ -200,10 +200,8 @@ def _host_work(facts: Facts, lost: Lost) -> tuple[str, list[Evidence]]:
         codes, names = text_codes(facts.trace.table(table)["name"])
         total = np.bincount(codes[rows[known]], weights=length[known], minlength=len(names)).astype(np.int64)
         most = np.argsort(-total, kind="stable")[:_DOINGS]
-        words.append(
-            f"{where} "
-            + ", ".join(f"{names[code]} ({format_ns(int(total[code]))})" for code in most if total[code])
-        )
+        spent = ", ".join(f"{names[code]} ({format_ns(int(total[code]))})" for code in most if total[code])
+        words.append(f"{'in the' if words else 'the host was in the'} {where} {spent}")
         first, last = parts.start_ns[lost.gaps[known]], parts.end_ns[lost.gaps[known]]
         proof.append(evidence(table, rows[known], first, last, "what the host was doing"))
     if not words:
