@@ -1,11 +1,13 @@
 # ruff: noqa: INP001, S603 - a script that runs our own command
 """Record the workloads of the collectors as sample traces, and list them in MANIFEST.json.
 
-Needs an NVIDIA GPU and `pip install overlane[cuda]`. Usage: python sample_traces/record_workloads.py [FOLDER]
+Needs an NVIDIA GPU and `pip install overlane[cuda]`.
+Usage: python sample_traces/record_workloads.py [FOLDER [NAME ...]], by default all into this folder.
 """
 
 from __future__ import annotations
 
+import ctypes
 import datetime as dt
 import hashlib
 import json
@@ -39,6 +41,13 @@ SAMPLES = [
         (f"green-context-{m}", f"Critical kernel against bulk, mode {m}", "green-context", f"mode={m}")
         for m in "ABC"
     ],
+    (
+        "green-context-concurrency",
+        "Communication beside products, a partition each",
+        "green-context",
+        "mode=concurrency",
+    ),
+    ("green-context-shared", "Communication beside products, no partitions", "green-context", "mode=shared"),
     ("stream-contract-clean", "Producer and consumer, correct", "stream-contract", ""),
     *[
         (f"stream-contract-{f}", f"Producer and consumer, {f}", "stream-contract", f"fault={f}")
@@ -100,26 +109,64 @@ SAMPLES = [
     ("two-contexts", "Two contexts take turns", "two-contexts", ""),
 ]
 
+# Besides what CUPTI records: one of each kind of what brackets of CUDA events can tell.
+EVENT_SAMPLES = [
+    (
+        "vector-add-pinned-cuda-events",
+        "Vector addition, pinned, by CUDA events",
+        "vector-add",
+        "elements=16777216 streams=4 chunks=16",
+    ),
+    ("green-context-B-cuda-events", "Critical kernel, mode B, by CUDA events", "green-context", "mode=B"),
+]
 
-def record(folder: Path, name: str, title: str, workload: str, settings: str) -> dict[str, object]:
+# Where two GPUs are.
+TWO_GPU_SAMPLES = [
+    (f"two-gpu-{m}", f"Two GPUs sum their numbers, {m}", "two-gpu", f"mode={m}")
+    for m in ("overlap", "serial")
+]
+
+
+def record(
+    folder: Path, name: str, title: str, workload: str, settings: str, *, backend: str = "cupti"
+) -> dict[str, object]:
     """Make one recording and return its entry of the manifest."""
     out = folder / f"{name}.overlane"
-    command = [sys.executable, "-m", "overlane_collect", "run", workload, "-o", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "overlane_collect",
+        "run",
+        workload,
+        "-o",
+        out.name,
+        "--backend",
+        backend,
+    ]
     for setting in settings.split():
         command += ["--set", setting]
-    code = subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode
+    # In the folder, since the header keeps the command and is to name no place.
+    code = subprocess.run(command, cwd=folder, check=False, stdout=subprocess.DEVNULL).returncode
     if code not in ((0, 1) if settings.partition("=")[2] in WRONG_VALUES else (0,)):
         raise SystemExit(f"{name}: exit code {code}")
+    return entry(out, title, workload, settings, backend=backend)
+
+
+def entry(out: Path, title: str, workload: str, settings: str, *, backend: str) -> dict[str, object]:
+    """Return what the manifest says of a recording."""
     header, tables = read_members(out)
     recorded = dt.datetime.fromtimestamp((header.origin_unix_ns or 0) / 1e9, dt.UTC)
+    options = "" if backend == "cupti" else f" --backend {backend}"
+    version = header.extra["cupti_version"]
     return {
         "file": out.name,
         "title": title,
-        "made_by": f"overlane run {workload}" + "".join(f" --set {setting}" for setting in settings.split()),
+        "made_by": f"overlane run {workload}{options}"
+        + "".join(f" --set {setting}" for setting in settings.split()),
         "gpu": tables["devices"]["name"][0].as_py(),
         "driver": header.driver_version,
         "recorded": recorded.date().isoformat(),
-        "recorder": f"{header.producer} (CUPTI {header.extra['cupti_version']})",
+        "recorder": f"{header.producer} ({f'CUPTI {version}' if version else 'CUDA events'})",
         "runtime": f"CUDA {header.runtime_version}" if header.runtime_version else None,
         "framework": None,
         "script": Path(__file__).name,
@@ -129,15 +176,32 @@ def record(folder: Path, name: str, title: str, workload: str, settings: str) ->
     }
 
 
+def devices() -> int:
+    """Return how many GPUs are here."""
+    driver, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+    driver.cuInit(0)
+    driver.cuDeviceGetCount(ctypes.byref(count))
+    return count.value
+
+
 def main() -> None:
     """Record everything, and put the entries into the manifest in place of older ones."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     folder.mkdir(parents=True, exist_ok=True)
-    made = [record(folder, *sample) for sample in SAMPLES]
+    chosen = set(sys.argv[2:])
+    samples = [(sample, "cupti") for sample in SAMPLES] + [
+        (sample, "cuda_events") for sample in EVENT_SAMPLES
+    ]
+    samples += [(sample, "cupti") for sample in TWO_GPU_SAMPLES] if devices() > 1 else []
+    made = [
+        record(folder, *sample, backend=backend)
+        for sample, backend in samples
+        if not chosen or sample[0] in chosen
+    ]
     manifest = folder / "MANIFEST.json"
     listed = json.loads(manifest.read_text())["traces"] if manifest.exists() else []
-    names = {entry["file"] for entry in made}
-    kept = [entry for entry in listed if entry["file"] not in names]
+    names = {item["file"] for item in made}
+    kept = [item for item in listed if item["file"] not in names]
     manifest.write_text(json.dumps({"schema": 1, "traces": kept + made}, indent=1) + "\n")
 
 

@@ -11,12 +11,24 @@ import hashlib
 import importlib
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from overlane_collect._cuda_parts import (
+    BLOCK_WORDS,
+    LEGACY,
+    PER_THREAD,
+    Buffer,
+    Event,
+    Kernel,
+    Log,
+    Observer,
+    Span,
+    Stream,
+    packed,
+)
 from overlane_collect.errors import MachineError, NoGpuError
 
 __all__ = [
@@ -29,8 +41,10 @@ __all__ = [
     "Gpu",
     "Kernel",
     "Log",
+    "Observer",
     "Span",
     "Stream",
+    "packed",
 ]
 
 _NO_GPU = {
@@ -47,9 +61,6 @@ _WAIT_GREATER_OR_EQUAL = 0
 _STREAM_NON_BLOCKING = 1
 _MEMORY_NAMES = {"pinned", "pageable"}
 
-BLOCK_WORDS = 3
-"""64-bit words that a stamped kernel logs per block: SM, start and end."""
-
 
 class DriverError(MachineError):
     """A call of the driver failed; the message has the driver's own name for it.
@@ -61,118 +72,19 @@ class DriverError(MachineError):
     code = ""
 
 
-class Span(NamedTuple):
-    """Bytes that an operation reads or writes.
-
-    Attributes:
-        address: First byte.
-        bytes: Length.
-    """
-
-    address: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """Memory of the device or the host.
-
-    Attributes:
-        address: First byte.
-        bytes: Length.
-        array: The bytes as the host sees them, shape (bytes,); None for device memory.
-        kind: `device`, `pinned` or `pageable`.
-    """
-
-    address: int
-    bytes: int
-    kind: str
-    array: npt.NDArray[np.uint8] | None = None
-
-    def span(self, offset: int = 0, length: int | None = None) -> Span:
-        """Return a part of it, by default from `offset` to the end."""
-        return Span(self.address + offset, self.bytes - offset if length is None else length)
-
-    def view(self, dtype: Any) -> npt.NDArray[Any]:
-        """Return the host's memory as an array of a dtype, shape (bytes / item size,)."""
-        assert self.array is not None  # noqa: S101 - workloads look at host memory only
-        return self.array.view(dtype)
-
-
-@dataclass(frozen=True)
-class Stream:
-    """A stream.
-
-    Attributes:
-        handle: What the driver calls it.
-        name: What the trace calls it.
-    """
-
-    handle: int
-    name: str
-
-
-LEGACY = Stream(1, "legacy default")
-PER_THREAD = Stream(2, "per-thread default")
-
-
-@dataclass(frozen=True)
-class Event:
-    """A CUDA event."""
-
-    handle: Any
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A function of a loaded module."""
-
-    handle: Any
-    name: str
-
-
-def packed(arguments: Sequence[tuple[Any, Any]]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return kernel arguments as cuda-python takes them: values, and their ctypes types."""
-    return tuple(value for value, _ in arguments), tuple(kind for _, kind in arguments)
-
-
-class Log(Protocol):
-    """Where declared accesses go and how operations are marked."""
-
-    def mark(self, number: int | None) -> None:
-        """Mark what this thread starts from now on with a number; None ends the mark."""
-
-    def access(self, number: int, mode: str, span: Span) -> None:
-        """Note an access of an operation."""
-
-    def now(self) -> int:
-        """Return the recording's clock, in ns."""
-
-    def host_access(self, mode: str, span: Span, *, at_ns: int | None = None) -> None:
-        """Note an access of the host, by default now."""
-
-    def blocks(self, number: int, words: npt.NDArray[np.uint64]) -> None:
-        """Note what a kernel logged per block: SM, start, end on the GPU's clock; shape (blocks, 3)."""
-
-    def name_stream(self, context: int, handle: int, name: str) -> None:
-        """Note the name of a stream."""
-
-    def name_partition(self, context: int, name: str, sm_requested: int) -> None:
-        """Note the name and the asked SMs of a green context."""
-
-
 class Gpu:
     """One device with its primary context, made current on this thread.
 
     Args:
         device: Ordinal of the device.
         log: Gets marks and accesses.
+        numbered_from: Number before the first mark; apart for each device of one log.
 
     Raises:
         NoGpuError: There is no usable device, driver or cuda-python.
     """
 
-    def __init__(self, device: int, log: Log) -> None:
+    def __init__(self, device: int, log: Log, *, numbered_from: int = 0) -> None:
         try:
             self._driver: Any = importlib.import_module("cuda.bindings.driver")
             self._nvrtc: Any = importlib.import_module("cuda.bindings.nvrtc")
@@ -181,10 +93,12 @@ class Gpu:
                 f"cuda-python is missing ({error}); install it with pip install 'overlane[cuda]'"
             ) from error
         self.log = log
-        self._number = 0
+        self.observer: Observer | None = None
+        self._number = numbered_from
         self._lock = threading.Lock()
         self._kept: list[Any] = []
         self.facts: dict[str, Any] = {}
+        self.host_kinds: dict[int, tuple[int, str]] = {}  # address of host memory to its bytes and kind
         try:
             self.call("cuInit", 0)
         except RuntimeError as error:  # cuda-python finds no driver library
@@ -214,7 +128,11 @@ class Gpu:
             NoGpuError: The driver says that there is no usable GPU.
             DriverError: It failed.
         """
+        began = self.observer.now() if self.observer is not None else 0
         status, *values = getattr(self._driver, name)(*arguments)
+        given = values[0] if len(values) == 1 else tuple(values) or None
+        if self.observer is not None:
+            self.observer.called(name, arguments, given, began, int(status))
         if int(status) != 0:
             code = status.name
             place = f" ({what})" if what else ""
@@ -223,7 +141,7 @@ class Gpu:
             error = DriverError(f"{name}{place} failed: {code}; the result cannot be used")
             error.code = code
             raise error
-        return values[0] if len(values) == 1 else tuple(values) or None
+        return given
 
     def attribute(self, name: str) -> int:
         """Return an attribute of the device, as in `MULTIPROCESSOR_COUNT`."""
@@ -278,6 +196,12 @@ class Gpu:
         """Make another context current; streams, memory and kernels made from now on are its."""
         self.context = context
         self.call("cuCtxSetCurrent", context)
+        if self.observer is not None:
+            self.observer.entered(self)
+
+    def activate(self) -> None:
+        """Make this device's context current, where a program uses several."""
+        self.enter(self.context)
 
     def context_of(self, partition: Any) -> int:
         """Return the context of a green context, or the device's primary one for None."""
@@ -302,10 +226,12 @@ class Gpu:
         if kind == "pageable":
             array = np.zeros(length, np.uint8)
             array.fill(1)  # zeroed memory has no pages yet
+            self.host_kinds[array.ctypes.data] = (length, kind)
             return Buffer(array.ctypes.data, length, kind, array)
         address = int(self.call("cuMemHostAlloc", length, _HOST_ALLOC_MAPPED, what=f"{length} bytes"))
         array = np.ctypeslib.as_array((ctypes.c_uint8 * length).from_address(address))
         array.fill(1)
+        self.host_kinds[address] = (length, kind)
         return Buffer(address, length, kind, array)
 
     def free(self, buffer: Buffer) -> None:
@@ -432,9 +358,13 @@ class Gpu:
             self._number += 1
             number = self._number
         self.log.mark(number)
+        if self.observer is not None:
+            self.observer.before(name, arguments, what)
         try:
             self.call(name, *arguments, what=what)
         finally:
+            if self.observer is not None:
+                self.observer.after()
             self.log.mark(None)
         for mode, spans in (("read", reads), ("write", writes)):
             for span in spans:

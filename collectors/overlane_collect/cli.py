@@ -52,7 +52,7 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         "--kinds",
         metavar="KIND,...",
         help="record only these of kernels, copies, memsets, syncs, events, overheads, "
-        "host-functions, counters",
+        "host-functions, counters (default: all but counters)",
     )
     parser.add_argument(
         "--accesses",
@@ -100,6 +100,11 @@ def record(arguments: argparse.Namespace) -> int:
         raise CollectError("no program is given; use: overlane record -o OUT -- SCRIPT ARGUMENTS")
     if arguments.backend not in BACKENDS.names:
         raise CollectError(f"there is no backend {arguments.backend!r}; known: {', '.join(BACKENDS.names)}")
+    if arguments.backend == "cuda_events":
+        raise CollectError(
+            "cuda_events brackets the operations of our own workloads; use it with overlane run, "
+            "or record with cupti"
+        )
     out = arguments.out or Path(f"{Path(program[0]).stem}.overlane")
     options = Options(
         calls=arguments.calls,
@@ -131,15 +136,15 @@ def record(arguments: argparse.Namespace) -> int:
 
 
 def _kinds(text: str | None) -> tuple[str, ...]:
-    """Return the kinds of records that a list names; all without one.
+    """Return the kinds of records that a list names; without one all that cost little.
 
     Raises:
         CollectError: One is unknown.
     """
-    from overlane_collect.backends.base import KINDS  # noqa: PLC0415 - keeps --help quick
+    from overlane_collect.backends.base import DEFAULT_KINDS, KINDS  # noqa: PLC0415 - keeps --help quick
 
     if text is None:
-        return KINDS
+        return DEFAULT_KINDS
     names = tuple(text.split(","))
     for name in names:
         if name not in KINDS:

@@ -173,6 +173,9 @@ class Recorder:
         Raises:
             MachineError: The disk is full, now or at an earlier flush.
         """
+        self._stop(calibrate=False)
+
+    def _stop(self, *, calibrate: bool) -> None:
         thread = self._thread
         if thread is None:
             return
@@ -184,7 +187,7 @@ class Recorder:
             assert self._backend is not None  # noqa: S101 - a thread runs only after `start`
             assert self._sink is not None  # noqa: S101 - same
             self._sample_clock()
-            self._backend.stop()
+            self._backend.stop(calibrate=calibrate)
             self._keep_ranges(unfinished=True)
             names = {t.native_id: t.name for t in threading.enumerate() if t.native_id is not None}
             self._sink.fact("threads", names=names, process_id=os.getpid())
@@ -201,7 +204,7 @@ class Recorder:
         """
         if self._closed:
             return
-        self.stop()
+        self._stop(calibrate=True)
         with self._lock:
             self._closed = True
             if self._journal is None or self._sink is None:

@@ -161,6 +161,8 @@ def million(count: int, folder: Path) -> dict[str, Any]:
         "us_per_launch": spent / count * 1e6,
         "added_host_mib": (memory_recording - memory_before) / 1024,
         "peak_with_writing_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "added_host_with_writing_mib": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory_before)
+        / 1024,
         "added_gpu_mib": (free_before - free_after) / 2**20,
         "journal_mib": journal_bytes / 2**20,
         "file_mib": out.stat().st_size / 2**20,

@@ -27,6 +27,7 @@ def test_a_million_launches_are_all_there(tmp_path):
     assert result["dropped"] == {}
     assert {status for status, _ in result["integrity"].values()} <= {"ok", "warning"}
     assert result["added_host_mib"] < 1024
+    assert result["added_host_with_writing_mib"] < 1024
 
 
 def test_a_training_loop_is_slowed_by_at_most_a_tenth(tmp_path):

@@ -144,3 +144,109 @@ def test_a_pinned_older_library_is_used_and_said(collect, tmp_path, programs, mo
     assert header.extra["cupti_version"] < 130400
     assert {check.check: check.status for check in header.integrity}["cupti_version"] == "warning"
     assert tables["ops"].num_rows == 19
+
+
+def test_total_kernel_time_is_that_of_unrecorded_runs(collect, tmp_path, programs):
+    """Within the larger of 1 % and the spread of five unrecorded runs, timed by events on a busy GPU."""
+    pytest.importorskip("torch")
+    program = programs / "torch_events.py"
+    command = [sys.executable, str(program)]
+    plain = [
+        json.loads(subprocess.run(command, check=True, capture_output=True, timeout=200).stdout)["event_ms"]
+        for _ in range(5)
+    ]
+    done = collect("record", "--range", "measured", "-o", "a.overlane", "--", program)
+    assert done.returncode == 0, done.stderr
+    _, tables = opened(tmp_path / "a.overlane")
+    total = pc.sum(pc.subtract(tables["ops"]["end_ns"], tables["ops"]["start_ns"])).as_py() / 1e6
+    middle = sorted(plain)[2]
+    allowed = max(0.01 * middle, max(plain) - min(plain))
+    assert abs(total - middle) <= allowed, (total, plain)
+
+
+def test_each_rank_of_a_distributed_program_has_a_trace(collect, tmp_path, programs):
+    pytest.importorskip("torch")
+    done = collect("record", "--follow", "-o", "a.overlane", "--", programs / "torch_ranks.py")
+    assert done.returncode == 0, done.stderr
+    traces = sorted(tmp_path.glob("a.rank*.overlane"))
+    ranks = []
+    for path in traces:
+        header, tables = opened(path)
+        ranks.append(tables["ops"]["rank"][0].as_py())
+        assert header.world_size == 2
+        assert kernels(tables).num_rows > 10
+        assert kernels(tables)["queued_ns"].null_count == 0
+    assert ranks == [0, 1]
+
+
+def test_a_numba_program_is_recorded_with_its_streams(collect, tmp_path, programs):
+    pytest.importorskip("numba.cuda")
+    alone = subprocess.run(
+        [sys.executable, str(programs / "numba_program.py")], check=False, capture_output=True, timeout=200
+    )
+    if alone.returncode != 0:
+        pytest.skip("Numba does not work here: " + alone.stderr.decode().strip().splitlines()[-1])
+    _, tables, done = recorded(collect, tmp_path, programs / "numba_program.py")
+    assert done.stdout.strip() == str(2 * 10 * (1 << 16))
+    assert len([name for name in kernels(tables)["name"].to_pylist() if "count_up" in name]) == 20
+    assert len(set(kernels(tables)["stream_id"].to_pylist())) == 2
+
+
+@pytest.mark.parametrize(("option", "count"), [(["--range", "mine"], 20), (["--profiler-calls"], 30)])
+def test_only_the_window_is_recorded_with_its_calls(collect, tmp_path, programs, option, count):
+    pytest.importorskip("torch")
+    done = collect("record", *option, "-o", "a.overlane", "--", programs / "window_program.py")
+    assert done.returncode == 0, done.stderr
+    header, tables = opened(tmp_path / "a.overlane")
+    assert kernels(tables).num_rows == count
+    calls = tables["api_calls"]["name"].to_pylist()
+    assert calls.count("cudaLaunchKernel") == count
+    assert "cuDevicePrimaryCtxRetain" not in calls, "the recorder's own calls"
+    assert not header.capabilities["whole_run"].proven
+    assert kernels(tables)["queued_ns"].null_count == 0
+
+
+def test_a_duration_ends_the_recording_and_not_the_program(collect, tmp_path, programs):
+    pytest.importorskip("torch")
+    done = collect(
+        "record",
+        "--range",
+        "mine",
+        "--duration",
+        "30",
+        "-o",
+        "a.overlane",
+        "--",
+        programs / "window_program.py",
+    )
+    assert done.returncode == 0, done.stderr
+    assert kernels(opened(tmp_path / "a.overlane")[1]).num_rows == 20
+    done = collect(
+        "record",
+        "--delay",
+        "0.01",
+        "--duration",
+        "12",
+        "-o",
+        "b.overlane",
+        "--",
+        programs / "window_program.py",
+        15,
+    )
+    assert done.returncode == 0, done.stderr
+    _, tables = opened(tmp_path / "b.overlane")
+    assert kernels(tables).num_rows > 100
+    (name,) = set(tables["streams"]["stream_kind"].to_pylist())
+    assert name == "legacy_default"
+
+
+def test_arguments_of_pytorchs_kernels_are_found_in_live_allocations(collect, tmp_path, programs):
+    pytest.importorskip("torch")
+    done = collect("record", "--accesses", "-o", "a.overlane", "--", programs / "window_program.py")
+    assert done.returncode == 0, done.stderr
+    _, tables = opened(tmp_path / "a.overlane")
+    accesses = tables["accesses"].to_pylist()
+    assert {row["certainty"] for row in accesses} == {"inferred"}
+    work = [row for row, op in enumerate(tables["ops"].to_pylist()) if op["kind"] == "kernel"][1:]
+    with_pointers = {row["op_id"] for row in accesses}
+    assert set(work) <= with_pointers

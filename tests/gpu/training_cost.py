@@ -1,8 +1,9 @@
 """Measure what recording costs a small PyTorch training loop, in alternating blocks of steps.
 
-Blocks with and without recording alternate in one process, so that the machine's moods weigh on both alike.
+Short blocks with and without recording alternate in one process, each is compared with the one after it, and
+the median of these ratios is told with its interval: the machine's moods weigh on both alike.
 With --profiler, PyTorch's own profiler takes the recorder's place. Needs an NVIDIA GPU and PyTorch.
-Usage: python tests/gpu/training_cost.py [--blocks 12] [--steps 10] [--profiler] [--calls needed]
+Usage: python tests/gpu/training_cost.py [--blocks 30] [--steps 5] [--profiler] [--calls needed]
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 
 def training_step() -> Callable[[], None]:
@@ -59,8 +62,8 @@ def profiled() -> Any:
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--blocks", type=int, default=12)
-    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--blocks", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--profiler", action="store_true")
     parser.add_argument("--calls", default="needed")
     parser.add_argument("--json", type=Path)
@@ -80,21 +83,23 @@ def main() -> None:
     for _ in range(arguments.blocks):
         if arguments.profiler:
             with profiled():
-                with_recording += block(step, arguments.steps)
+                with_recording.append(statistics.median(block(step, arguments.steps)))
         else:
             recorder.start()
-            with_recording += block(step, arguments.steps)
+            with_recording.append(statistics.median(block(step, arguments.steps)))
             recorder.stop()
-        without += block(step, arguments.steps)
+        without.append(statistics.median(block(step, arguments.steps)))
     if not arguments.profiler:
         recorder.close(write=False)
-    slow, plain = statistics.median(with_recording), statistics.median(without)
+    ratios = np.asarray(with_recording) / np.asarray(without) - 1
+    medians = np.median(np.random.default_rng(1).choice(ratios, (2000, len(ratios))), axis=1)
     result = {
         "what": "PyTorch's profiler" if arguments.profiler else f"recorder, calls={arguments.calls}",
-        "steps": len(with_recording),
-        "with_ms": slow,
-        "without_ms": plain,
-        "slowdown_fraction": slow / plain - 1,
+        "blocks": len(ratios),
+        "with_ms": statistics.median(with_recording),
+        "without_ms": statistics.median(without),
+        "slowdown_fraction": float(np.median(ratios)),
+        "slowdown_95_fraction": [float(q) for q in np.quantile(medians, (0.025, 0.975))],
     }
     text = json.dumps(result, indent=2)
     sys.stdout.write(text + "\n")

@@ -46,7 +46,7 @@ class RecordCommand:
             "--kinds",
             metavar="KIND,...",
             help="record only these of kernels, copies, memsets, syncs, events, overheads, "
-            "host-functions, counters",
+            "host-functions, counters (default: all but counters)",
         )
         parser.add_argument(
             "--accesses",

@@ -12,10 +12,13 @@ from overlane_collect.strings import StringTable
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["KINDS", "Backend", "Options", "Sink"]
+__all__ = ["DEFAULT_KINDS", "KINDS", "Backend", "Options", "Sink"]
 
 KINDS = ("kernels", "copies", "memsets", "syncs", "events", "overheads", "host-functions", "counters")
-"""Kinds of records that can be left out."""
+"""Kinds of records that can be chosen."""
+
+DEFAULT_KINDS = tuple(kind for kind in KINDS if kind != "counters")
+"""Those that are recorded when none are chosen: the counters of managed memory take a second to switch on."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class Options:
     allocations: bool = True
     markers: bool = True
     external: bool = True
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = DEFAULT_KINDS
     accesses: bool = False
     thorough: bool = False
     buffer_bytes: int = 2 << 20
@@ -103,8 +106,12 @@ class Backend(Protocol):
     def watch_ranges(self, name: str, begin: Callable[[], None], end: Callable[[], None]) -> None:
         """Call `begin` and `end` with each NVTX range of a name."""
 
-    def stop(self) -> None:
-        """End the recording and give the sink everything, with the facts about what was lost."""
+    def stop(self, *, calibrate: bool = False) -> None:
+        """End the recording and give the sink everything, with the facts about what was lost.
+
+        Args:
+            calibrate: Measure what a launch costs while recording, if that can be done.
+        """
 
     def timestamp(self) -> int:
         """Return the clock of the records, in ns."""

@@ -8,6 +8,7 @@ decoding happens on a thread that launches.
 from __future__ import annotations
 
 import ctypes
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from overlane_collect._callbacks import CUDA_INITIALIZED, RESOURCE, Callbacks
 from overlane_collect._cupti import Cupti, needed_calls
 from overlane_collect.activities import LAYOUTS, Kind, RecordSizeError, split_buffer
 from overlane_collect.backends.arguments import ArgumentWatch
-from overlane_collect.backends.base import Options, Sink
+from overlane_collect.backends.base import DEFAULT_KINDS, Options, Sink
+from overlane_collect.backends.calibration import batches, compared, launcher
 from overlane_collect.backends.graphs import GraphWatch
 from overlane_collect.backends.kinds import KIND_NUMBERS, OPTIONAL, PLACES
 from overlane_collect.backends.triggers import watch_profiler_calls, watch_ranges
@@ -29,6 +31,7 @@ from overlane_collect.strings import number_pointers
 __all__ = ["CuptiBackend"]
 
 _COMMAND_BUFFER_FULL = 6 << 16  # CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL: has data of its own
+_CALLS = (Kind.RUNTIME, Kind.DRIVER)
 _READY_BUFFERS = 4  # a program's threads ask for a few between two flushes
 _SPARE_BUFFERS = 8  # more than a program's threads fill at once between two flushes
 
@@ -47,6 +50,8 @@ class CuptiBackend:
         self._watches: list[GraphWatch | ArgumentWatch] = []
         self._options = Options()
         self._skipped: tuple[int, ...] = ()
+        self._own: list[tuple[int, int, int]] = []  # calls of ours: begin, end, thread
+        self._discarding = False
         self._kinds: list[int] = []
         self._calls: dict[str, dict[int, str]] = {}
         self._buffer_words = 0
@@ -97,7 +102,7 @@ class CuptiBackend:
             fits_driver=self._cupti.fits_driver,
             launch_stamps=self._launch_stamps,
             kinds=[LAYOUTS[kind].name for kind in self._kinds],
-            left_out=sorted(set(KIND_NUMBERS) - set(options.kinds)),
+            left_out=sorted(set(DEFAULT_KINDS) - set(options.kinds)),
             accesses=options.accesses,
             graph_edges=True,
             refused=refused,
@@ -109,18 +114,24 @@ class CuptiBackend:
         self._cupti.flush(force=False)
         self._drain()
 
-    def stop(self) -> None:
-        """End the recording and give the sink everything."""
+    def stop(self, *, calibrate: bool = False) -> None:
+        """End the recording and give the sink everything.
+
+        Args:
+            calibrate: Measure what a launch costs while recording, once all is recorded.
+        """
         assert self._sink is not None  # noqa: S101 - the recorder stops only what it started
         stream = self._cupti.per_thread_stream()
-        for api, names in self._calls.items():
-            for number in names:
-                self._cupti.enable_call(api, number, enable=False)
         self._finish_work()
-        for kind in self._kinds:
-            self._cupti.disable(kind)
         self._cupti.flush(force=True)
         self._drain()
+        if calibrate:
+            self._calibrate(self._sink)
+        else:
+            self._disable()
+        self._cupti.flush(force=True)
+        self._drain()
+        self._discarding = False
         if stream is not None:
             self._sink.fact("per_thread_stream", context_id=stream[0], stream_id=stream[1])
         self._sink.fact("machine", **machine_facts())
@@ -141,7 +152,7 @@ class CuptiBackend:
                 self._cupti.disable(kind)
         self._cupti.flush(force=True)
         self._drain()
-        self._skipped = (Kind.RUNTIME, Kind.DRIVER)
+        self._skipped = _CALLS
 
     def resume(self) -> None:
         """Record everything again."""
@@ -161,11 +172,43 @@ class CuptiBackend:
         assert self._callbacks is not None  # noqa: S101 - made by `start`, which comes first
         watch_ranges(self._callbacks, name, begin, end)
 
+    def _disable(self) -> None:
+        """Record nothing any more."""
+        for api, names in self._calls.items():
+            for number in names:
+                self._cupti.enable_call(api, number, enable=False)
+        for kind in self._kinds:
+            self._cupti.disable(kind)
+
+    def _calibrate(self, sink: Sink) -> None:
+        """Launch batches of empty kernels, first as everything is recorded, then as nothing is.
+
+        What is recorded of them is thrown away.
+        """
+        self._discarding = True
+        if not cuda_is_initialized():
+            self._disable()
+            return
+        with launcher() as made:
+            recorded = [] if made is None else batches(*made)
+            self._disable()
+            if made is not None:
+                sink.fact("calibration", **compared(recorded, batches(*made)))
+
+    def _without_own(self, records: Any) -> Any:
+        """Return the records of calls that the program made itself."""
+        for began, ended, thread in self._own:
+            mine = (records["start"] >= began) & (records["end"] <= ended) & (records["thread_id"] == thread)
+            records = records[~mine]
+        return records
+
     def _finish_work(self) -> None:
         """Wait for what was begun, since its records would have no end; without recording the wait."""
         if Kind.SYNCHRONIZATION in self._kinds:
             self._cupti.disable(Kind.SYNCHRONIZATION)
+        began = self.timestamp()
         finish_device_work()
+        self._own.append((began, self.timestamp(), threading.get_native_id()))
 
     def timestamp(self) -> int:
         """Return CUPTI's clock in ns."""
@@ -258,7 +301,7 @@ class CuptiBackend:
             began = time.thread_time_ns()
             address, valid = self._full.popleft()
             words = self._lent.pop(address)
-            if valid:
+            if valid and not self._discarding:
                 self._buffer(words[: valid // 8], address, valid)
                 self._cost["buffers"] += 1
             if len(self._spare) < _SPARE_BUFFERS:
@@ -290,7 +333,9 @@ class CuptiBackend:
                     number_pointers(records, field, self._sink.strings)
             if kind == Kind.OVERHEAD and "channel_id" in (records.dtype.names or ()):
                 _take_channels(records)
-            self._sink.records(kind, records)
+            kept = self._without_own(records) if kind in _CALLS else records
+            if len(kept):
+                self._sink.records(kind, kept)
             self._cost["records"] += len(records)
 
 

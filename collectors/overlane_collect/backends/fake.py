@@ -11,40 +11,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from overlane_collect.activities import LAYOUTS, Kind, layout_dtype
-from overlane_collect.backends.base import KINDS, Options, Sink
+from overlane_collect.activities import LAYOUTS, Kind, pack_records
+from overlane_collect.backends.base import DEFAULT_KINDS, Options, Sink
 from overlane_collect.backends.kinds import KIND_NUMBERS, PLACES
 
-__all__ = ["FakeBackend", "pack_records"]
+__all__ = ["FakeBackend"]
 
 CALLS = {"runtime": {211: "cudaLaunchKernel_v7000", 131: "cudaStreamSynchronize_v3020"}, "driver": {}}
 _VERSION = 130401
 _LAUNCHES_PER_FLUSH = 50
 _KERNEL_NS = 10_000
-
-
-def pack_records(
-    kind: int, rows: Sequence[dict[str, Any]], record_bytes: int | None = None
-) -> npt.NDArray[Any]:
-    """Return records as CUPTI lays them out; fields that a row leaves out are 0.
-
-    Args:
-        kind: Number of the kind.
-        rows: Field to value.
-        record_bytes: Length of a record; by default that of CUPTI 13.4.
-    """
-    fields = LAYOUTS[kind].fields.values()
-    full = max(offset + np.dtype(form).itemsize for form, offset in fields)
-    dtype = layout_dtype(kind, record_bytes or (full + 7) // 8 * 8)
-    records = np.zeros(len(rows), dtype)
-    records["kind"] = kind
-    for place, row in enumerate(rows):
-        for name, value in row.items():
-            records[name][place] = value
-    return records
 
 
 class FakeBackend:
@@ -67,7 +43,7 @@ class FakeBackend:
 
     def start(self, sink: Sink, options: Options) -> None:
         """Begin to play."""
-        left_out = set(KINDS) - set(options.kinds)
+        left_out = set(DEFAULT_KINDS) - set(options.kinds)
         self._work = set(LAYOUTS) - {kind for name in left_out for kind in KIND_NUMBERS[name]}
         self._sink = sink
         self._running = True
@@ -112,8 +88,9 @@ class FakeBackend:
         if self._watching is not None:
             self._watching[0 if start else 1]()
 
-    def stop(self) -> None:
+    def stop(self, *, calibrate: bool = False) -> None:
         """Play what is left."""
+        del calibrate
         assert self._sink is not None  # noqa: S101 - the recorder stops only what it started
         if self._script is not None:
             for step in self._script:

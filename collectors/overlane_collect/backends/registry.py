@@ -16,6 +16,12 @@ def _cupti() -> Backend:
     return CuptiBackend()
 
 
+def _cuda_events() -> Backend:
+    from overlane_collect.backends.cuda_events import CudaEventsBackend  # noqa: PLC0415 - loads NumPy
+
+    return CudaEventsBackend()
+
+
 def _fake() -> Backend:
     from overlane_collect.backends.fake import FakeBackend  # noqa: PLC0415 - for tests and demonstrations
 
@@ -48,5 +54,5 @@ class BackendRegistry:
         return self._makers[name]()
 
 
-BACKENDS = BackendRegistry({"cupti": _cupti, "fake": _fake})
+BACKENDS = BackendRegistry({"cupti": _cupti, "cuda_events": _cuda_events, "fake": _fake})
 """All backends."""

@@ -133,7 +133,7 @@ def draft_table(name: str, draft: Draft, origin_ns: int) -> tuple[pa.Table, npt.
 
     Args:
         name: Table.
-        draft: Its columns; those that are left out are null.
+        draft: Its columns; those that are left out are null. Emptied, so that its memory goes.
         origin_ns: The trace's origin on the recorder's clock; subtracted from all times.
 
     Returns:
@@ -145,7 +145,7 @@ def draft_table(name: str, draft: Draft, origin_ns: int) -> tuple[pa.Table, npt.
     schema = arrow_schema(name)
     arrays = []
     for column, target in zip(spec.columns, schema, strict=True):
-        part = draft.get(column.name)
+        part = draft.pop(column.name, None)
         if part is None:
             arrays.append(pa.nulls(rows, target.type))
             continue

@@ -21,6 +21,7 @@ _ROW_KINDS = (
     Kind.MEMCPY,
     Kind.MEMCPY2,
     Kind.MEMSET,
+    Kind.GRAPH_TRACE,
     Kind.RUNTIME,
     Kind.DRIVER,
     Kind.SYNCHRONIZATION,
@@ -45,6 +46,7 @@ class Gathered:
     texts: list[str] = field(default_factory=lambda: [""])
     chunks: dict[int, list[Records]] = field(default_factory=dict)
     unknown: dict[int, int] = field(default_factory=dict)
+    _forgotten: dict[int, int] = field(default_factory=dict)
 
     def fact(self, name: str) -> dict[str, Any]:
         """Return the last fact of a name, or an empty object."""
@@ -57,13 +59,34 @@ class Gathered:
         if not chunks:
             return np.zeros(0, layout_dtype(kind, MAX_RECORD_BYTES))
         if len(chunks) > 1:
-            self.chunks[kind] = [np.concatenate(chunks)]
+            self.chunks[kind] = [_joined(chunks)]
         return self.chunks[kind][0]
+
+    def forget(self, kind: int) -> None:
+        """Give the memory of a kind's records back; they are none from now on, but still counted."""
+        self._forgotten[kind] = self._forgotten.get(kind, 0) + self._count(kind)
+        self.chunks.pop(kind, None)
 
     @property
     def row_records(self) -> int:
         """Number of records of the kinds that give one row each, or are dropped."""
-        return sum(len(chunk) for kind in _ROW_KINDS for chunk in self.chunks.get(kind, []))
+        return sum(self._count(kind) + self._forgotten.get(kind, 0) for kind in _ROW_KINDS)
+
+    def _count(self, kind: int) -> int:
+        return sum(len(chunk) for chunk in self.chunks.get(kind, []))
+
+
+def _joined(chunks: list[Records]) -> Records:
+    """Return all chunks as one array; the list is emptied, and each one's memory given back once copied."""
+    whole = np.empty(sum(len(chunk) for chunk in chunks), chunks[0].dtype)
+    target = whole.view(np.uint8).reshape(len(whole), -1)
+    place = 0
+    chunks.reverse()
+    while chunks:
+        chunk = chunks.pop()
+        target[place : place + len(chunk)] = chunk.view(np.uint8).reshape(len(chunk), -1)
+        place += len(chunk)
+    return whole
 
 
 def gather(frames: Iterable[Frame]) -> Gathered:

@@ -44,7 +44,8 @@ def build_header(
         ClockSample(f["clock_ns"], f["unix_ns"], f["error_ns"]) for f in gathered.facts.get("clock", [])
     ]
     fit = fit_clock(samples)
-    own = ClockDomain("cupti", 0, fit.fit_error_ns if fit else None)
+    name = "host" if gathered.fact("brackets") else "cupti"
+    own = ClockDomain(name, 0, fit.fit_error_ns if fit else None)
     shifted = tuple(ClockDomain(c.name, c.offset_ns - origin_ns, c.fit_error_ns) for c in clocks)
     return Header(
         format="overlane",
@@ -63,7 +64,7 @@ def build_header(
         clocks=(own, *shifted),
         synthetic=bool(gathered.fact("fake")),
         extra={
-            "cupti_version": cupti.get("version"),
+            "cupti_version": cupti.get("version") or None,
             "cupti_python_version": cupti.get("package_version"),
             "cupti_refused": cupti.get("refused", {}),
             "machine": run.get("machine"),
@@ -172,7 +173,7 @@ def _integrity(
             "arguments_without_operation",
             gathered.fact("unplaced_arguments").get("count", 0),
             "warning",
-            "{} logged arguments belong to no recorded operation.",
+            "{} logged arguments belong to no operation, as those of launches captured into a graph.",
         ),
         _check(
             "callback_failures",

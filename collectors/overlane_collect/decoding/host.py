@@ -57,6 +57,8 @@ def calls(gathered: Gathered) -> tuple[Draft, int]:
             }
         )
         rows.append(len(records))
+        del stamped, records
+        gathered.forget(kind)
     return (stack(drafts, rows) if drafts else {}), bad
 
 

@@ -73,7 +73,8 @@ def keep_stamped(records: npt.NDArray[Any]) -> Stamped:
         return Stamped(records, 0, 0)
     zero = records["start"] == 0
     backwards = ~zero & (records["end"] != 0) & (records["end"] < records["start"])
-    return Stamped(records[~(zero | backwards)], int(zero.sum()), int(backwards.sum()))
+    bad = zero | backwards
+    return Stamped(records[~bad] if bad.any() else records, int(zero.sum()), int(backwards.sum()))
 
 
 def operations(gathered: Gathered) -> tuple[Draft, dict[str, int]]:
@@ -83,6 +84,7 @@ def operations(gathered: Gathered) -> tuple[Draft, dict[str, int]]:
         Kind.MEMCPY: _copies,
         Kind.MEMCPY2: _copies,
         Kind.MEMSET: _memsets,
+        Kind.GRAPH_TRACE: _graphs,
     }
     drafts, rows = [], []
     dropped = {"zero_stamps": 0, "reversed_stamps": 0}
@@ -93,6 +95,8 @@ def operations(gathered: Gathered) -> tuple[Draft, dict[str, int]]:
         if len(stamped.records):
             drafts.append({**_shared(stamped.records), **maker(stamped.records, gathered.texts)})
             rows.append(len(stamped.records))
+        del stamped
+        gathered.forget(kind)
     return (stack(drafts, rows) if drafts else {}), dropped
 
 
@@ -171,6 +175,10 @@ def _copy_name(kind: int, source: int, target: int) -> str:
         f"Memcpy {_COPY_WORDS.get(kind, 'unknown')} "
         f"({_MEMORY_WORDS.get(source, 'Unknown')} -> {_MEMORY_WORDS.get(target, 'Unknown')})"
     )
+
+
+def _graphs(records: npt.NDArray[Any], _texts: list[str]) -> Draft:
+    return {"kind": constant("graph", len(records)), "name": constant("graph", len(records))}
 
 
 def _memsets(records: npt.NDArray[Any], _texts: list[str]) -> Draft:

@@ -171,17 +171,21 @@ def _finish(
     run = gathered.fact("run")
     tables: dict[str, pa.Table] = {}
     order: dict[str, np.ndarray] = {}
-    for name, draft in drafts.items():
+    ops = dict(drafts.get("ops") or {name: Column(np.zeros(0, np.int64)) for name in _JOINED})
+    ops = {name: ops[name] for name in _JOINED}
+    allocations = dict(drafts.get("allocations", {}))
+    for name in list(drafts):
+        draft = drafts.pop(
+            name
+        )  # a million operations take a lot of memory: each draft goes as its table comes
         _identify(name, draft, run)
         tables[name], order[name] = draft_table(name, draft, origin)
     if "partitions" in tables:
         tables["partitions"] = _with_channels(tables["partitions"], gathered, order["partitions"])
-    if "ops" in drafts:
-        ops = {n: drafts["ops"][n].take(order["ops"]) for n in _JOINED}
-    else:
-        ops = {n: Column(np.zeros(0, np.int64)) for n in _JOINED}
+    if "ops" in order:
+        ops = {name: column.take(order["ops"]) for name, column in ops.items()}
     accesses, lost = declared.accesses(gathered, ops["external_id"])
-    guessed, unplaced = inferred.inferred(gathered, ops["correlation_id"], drafts.get("allocations", {}))
+    guessed, unplaced = inferred.inferred(gathered, ops["correlation_id"], allocations)
     parts = [part for part in (accesses, guessed) if part]
     if parts:
         accesses = stack(parts, [len(part["address"].values) for part in parts])

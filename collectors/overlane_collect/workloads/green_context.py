@@ -8,6 +8,7 @@ from typing import Any
 from overlane_collect._cuda import Gpu
 from overlane_collect.partitions import split_device, workqueue_support
 from overlane_collect.workloads.base import Outcome, Parameter
+from overlane_collect.workloads.concurrency import SIDE_BY_SIDE, run_side_by_side
 from overlane_collect.workloads.contention import PARAMETERS, Contest, run_contest
 
 __all__ = ["GreenContext"]
@@ -16,6 +17,8 @@ _MODES = {
     "A": "own partition, bulk in the complementary one, high priority",
     "B": "no partition, high priority",
     "C": "no partition, equal priority",
+    "concurrency": "a communication-like kernel and a matrix product, a partition each",
+    "shared": "these two without partitions",
 }
 _PROBE_BLOCKS = 512
 
@@ -27,12 +30,19 @@ class GreenContext:
     description = "a critical kernel against bulk kernels, with and without a partition of its own"
     parameters: tuple[Parameter, ...] = (
         Parameter("mode", "A", "; ".join(f"{k}: {v}" for k, v in _MODES.items()), tuple(_MODES)),
-        Parameter("sms", 0, "SMs of the critical partition; 0 is the least that the device allows"),
+        Parameter(
+            "sms",
+            0,
+            "SMs of the critical or the communication's partition; 0 is the least that the device allows",
+        ),
         *PARAMETERS,
+        *SIDE_BY_SIDE,
     )
 
     def run(self, gpu: Gpu, values: Mapping[str, Any]) -> Outcome:
-        """Run the contest in one mode."""
+        """Run in one mode."""
+        if values["mode"] in ("concurrency", "shared"):
+            return self._side_by_side(gpu, values)
         lines = []
         measured: dict[str, Any] = {}
         if values["mode"] == "A":
@@ -54,3 +64,18 @@ class GreenContext:
             )
         outcome = run_contest(gpu, streams, values, probe_blocks=_PROBE_BLOCKS)
         return Outcome(outcome.correct, [*lines, *outcome.lines], {**measured, **outcome.measured})
+
+    @staticmethod
+    def _side_by_side(gpu: Gpu, values: Mapping[str, Any]) -> Outcome:
+        """Run the two kernels, in a partition each or without."""
+        if values["mode"] == "shared":
+            return run_side_by_side(gpu, gpu.stream("exchange"), gpu.stream("product"), values)
+        exchange, product = split_device(gpu, values["sms"], names=("exchange", "product"))
+        outcome = run_side_by_side(
+            gpu,
+            gpu.stream("exchange", partition=exchange.handle),
+            gpu.stream("product", partition=product.handle),
+            values,
+        )
+        granted = f"partitions exchange={exchange.sm_granted} product={product.sm_granted} SMs"
+        return Outcome(outcome.correct, [granted, *outcome.lines], outcome.measured)

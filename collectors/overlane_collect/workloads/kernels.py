@@ -72,6 +72,33 @@ extern "C" __global__ void stamped_bulk(float* x, int turns, u64* blocks) {
   log_block(blocks, begin);
 }
 
+// Adds another device's numbers to its own.
+extern "C" __global__ void accumulate(int* x, const int* more, long n) {
+  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+  if (i < n) x[i] += more[i];
+}
+
+// Like a collective's kernel: few blocks that move a lot of memory, again and again.
+extern "C" __global__ void stamped_exchange(int* to, const int* from, long n, int rounds, u64* blocks) {
+  u64 begin = now();
+  for (int r = 0; r < rounds; r++)
+    for (long i = blockIdx.x * (long)blockDim.x + threadIdx.x; i < n; i += (long)gridDim.x * blockDim.x)
+      to[i] = from[i] + r + 1;
+  log_block(blocks, begin);
+}
+
+// A matrix product of n by n integers, one number of the result a thread.
+extern "C" __global__ void stamped_product(const int* a, const int* b, int* c, int n, u64* blocks) {
+  u64 begin = now();
+  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+  int row = i / n, column = i % n, sum = 0;
+  if (row < n) {
+    for (int k = 0; k < n; k++) sum += a[row * (long)n + k] * b[k * (long)n + column];
+    c[i] = sum;
+  }
+  log_block(blocks, begin);
+}
+
 // Every block arrives, waits for all others, then adds one: needs a cooperative launch to end.
 extern "C" __global__ void all_arrive(int* x, long n, unsigned* arrived, unsigned target) {
   __threadfence();

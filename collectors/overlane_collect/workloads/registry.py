@@ -23,6 +23,7 @@ from overlane_collect.workloads.programmatic_launch import ProgrammaticLaunch
 from overlane_collect.workloads.stream_contract import StreamContract
 from overlane_collect.workloads.sync_scope import SyncScope
 from overlane_collect.workloads.two_contexts import TwoContexts
+from overlane_collect.workloads.two_gpu import TwoGpu
 from overlane_collect.workloads.vector_add import VectorAdd
 
 __all__ = ["WORKLOADS", "WorkloadRegistry"]
@@ -72,6 +73,7 @@ WORKLOADS = WorkloadRegistry(
         ProgrammaticLaunch(),
         ManagedMemory(),
         TwoContexts(),
+        TwoGpu(),
     ]
 )
 """All workloads."""

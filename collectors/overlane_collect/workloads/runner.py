@@ -10,16 +10,25 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from overlane_collect._cuda import Gpu
 from overlane_collect.backends import Options
+from overlane_collect.backends.base import KINDS
 from overlane_collect.errors import CollectError, MachineError
 from overlane_collect.recorder import Recorder
 from overlane_collect.workloads.base import EXPECT, Outcome, Workload, parse_settings
 from overlane_collect.workloads.run_log import RunLog
 
 __all__ = ["Capture", "describe", "plan", "run_capture", "run_many"]
+
+
+@runtime_checkable
+class Attachable(Protocol):
+    """A backend that is told of what a workload does by the workload's own device."""
+
+    def attach(self, gpu: Gpu) -> None:
+        """Observe a device from now on."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +87,14 @@ def run_capture(
         backend=backend,
         parameters={"workload": workload.name, **shown},
         header={"repeat_index": repeat_index},
-        options=Options(thorough=True),  # short, and worth every stamp
+        options=Options(thorough=True, kinds=KINDS),  # short, and worth every stamp
     )
     recorder.start()  # before CUDA: launch stamps and the kinds of all streams are known only then
     try:
         log = RunLog(recorder)
         gpu = Gpu(0, log)
+        if isinstance(recorder.backend, Attachable):
+            recorder.backend.attach(gpu)
         outcome = workload.run(gpu, {**values, "shift": int(values["expect"] == "wrong")})
         gpu.synchronize()
         log.finish()

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from overlane_collect.activities import LAYOUTS, Kind, RecordSizeError, layout_dtype, split_buffer
-from overlane_collect.backends.fake import pack_records
+from overlane_collect.activities import (
+    LAYOUTS,
+    Kind,
+    RecordSizeError,
+    layout_dtype,
+    pack_records,
+    split_buffer,
+)
 
 
 def buffer_of(*parts):

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from overlane_collect._callbacks import ApiCall, Callbacks
-from overlane_collect.activities import Kind
+from overlane_collect.activities import Kind, pack_records
 from overlane_collect.backends.arguments import moves, pointer_values
-from overlane_collect.backends.fake import pack_records
 from overlane_collect.backends.triggers import watch_profiler_calls, watch_ranges
 from overlane_collect.decoding.columns import Column
 from overlane_collect.decoding.counters import counters

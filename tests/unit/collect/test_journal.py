@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlane_collect import journal as journal_module
-from overlane_collect.activities import Kind
-from overlane_collect.backends.fake import pack_records
+from overlane_collect.activities import Kind, pack_records
 from overlane_collect.errors import CollectError, MachineError
 from overlane_collect.journal import FACT, RECORDS, JournalReader, JournalWriter
 

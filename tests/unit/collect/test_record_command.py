@@ -163,7 +163,9 @@ def test_followed_processes_leave_a_trace_each(tmp_path):
     [
         (["record", "--backend", "fake"], "no program is given"),
         (["record", "--backend", "fake", "--", "missing.py"], "there is no script missing.py"),
-        (["record", "--backend", "nvprof", "--", "x.py"], "known: cupti, fake"),
+        (["record", "--backend", "nvprof", "--", "x.py"], "known: cupti, cuda_events, fake"),
+        (["record", "--backend", "cuda_events", "--", "program.py"], "use it with overlane run"),
+        (["record", "--backend", "fake", "--kinds", "kernels,all", "--", "x.py"], "there is no kind 'all'"),
         (["recover", "missing.journal"], "cannot be read"),
         (["recover", "program.txt"], "say where the trace goes with -o"),
     ],

@@ -99,9 +99,9 @@ def test_importing_starts_nothing_and_loads_nothing_heavy():
 
 
 def test_an_unknown_backend_lists_the_known_ones(tmp_path):
-    with pytest.raises(CollectError, match="no backend 'nvprof'; known: cupti, fake"):
+    with pytest.raises(CollectError, match="no backend 'nvprof'; known: cupti, cuda_events, fake"):
         Recorder(tmp_path / "a.overlane", backend="nvprof").start()
-    assert BACKENDS.names == ("cupti", "fake")
+    assert BACKENDS.names == ("cupti", "cuda_events", "fake")
     assert BackendRegistry({}).names == ()
 
 

@@ -138,6 +138,82 @@ def test_a_graph_is_one_launch_for_many_kernels():
     assert all(op["graph_node_id"] is not None for op in kernels)
 
 
+def test_the_edges_of_the_graph_are_its_two_branches():
+    _, tables = opened("graph-replay-graph")
+    kernels = operations(tables, "plus_one")
+    nodes = {op["graph_node_id"] for op in kernels}
+    edges = [(edge["from_node_id"], edge["to_node_id"]) for edge in tables["graph_edges"].to_pylist()]
+    assert {edge["graph_id"] for edge in tables["graph_edges"].to_pylist()} == {kernels[0]["graph_id"]}
+    assert len(nodes) == 20
+    assert {node for edge in edges for node in edge} == nodes
+    following = dict(edges)
+    assert len(edges) == len(following) == 18, "each node but the branches' last ones has one that follows"
+    for replay in range(5):
+        once = sorted(kernels, key=lambda op: op["start_ns"])[20 * replay : 20 * replay + 20]
+        end_of = {op["graph_node_id"]: op["end_ns"] for op in once}
+        start_of = {op["graph_node_id"]: op["start_ns"] for op in once}
+        assert all(end_of[a] <= start_of[b] for a, b in edges)
+
+
+def test_faults_move_managed_memory_that_prefetching_has_moved_before():
+    _, tables = opened("managed-memory-fault")
+    last = {row["track"]: row["value"] for row in tables["counters"].to_pylist()}
+    assert last["managed memory to the device"] > 1 << 20
+    assert last["page faults of the device"] > 0
+    _, tables = opened("managed-memory-prefetch")
+    last = {row["track"]: row["value"] for row in tables["counters"].to_pylist()}
+    assert last.get("page faults of the device", 0) == 0
+
+
+def test_two_kernels_work_at_once_on_sms_of_their_own():
+    where = {}
+    for mode in ("concurrency", "shared"):
+        header, tables = opened(f"green-context-{mode}")
+        names = tables["ops"]["name"].to_pylist()
+        blocks = tables["blocks"].to_pylist()
+        where[mode] = {
+            name: {block["sm_id"] for block in blocks if names[block["op_id"]] == name} for name in set(names)
+        }
+        measured = header.extra["measured"]
+        assert (measured["exchange_waited_us"] > 1000) == (mode == "shared")
+    assert not where["concurrency"]["stamped_exchange"] & where["concurrency"]["stamped_product"]
+    assert where["shared"]["stamped_exchange"] <= where["shared"]["stamped_product"]
+
+
+def test_two_gpus_exchange_beside_their_work_or_after_it():
+    for mode in ("overlap", "serial"):
+        _, tables = opened(f"two-gpu-{mode}")
+        ops = tables["ops"].to_pylist()
+        copies = [op for op in ops if op["engine"] == "copy_p2p"]
+        assert {op["device_id"] for op in copies} == {0, 1}
+        beside = [
+            copy
+            for copy in copies
+            for op in ops
+            if op["name"] == "twice"
+            and op["device_id"] == copy["device_id"]
+            and op["start_ns"] < copy["end_ns"]
+            and copy["start_ns"] < op["end_ns"]
+        ]
+        assert bool(beside) == (mode == "overlap")
+
+
+def test_brackets_of_events_prove_no_device_times_and_lie_about_the_recorded_ones():
+    for name in ("vector-add-pinned", "green-context-B"):
+        header, tables = opened(f"{name}-cuda-events")
+        assert not header.capabilities["device_times"].proven
+        brackets = header.extra["event_brackets"]
+        assert 0 < brackets["empty_ns"] < 20_000
+        assert brackets["operations"] == tables["ops"].num_rows
+        assert opened(name)[0].extra.get("event_brackets") is None
+    lengths = {}
+    for name in ("vector-add-pinned", "vector-add-pinned-cuda-events"):
+        _, tables = opened(name)
+        up = [op["end_ns"] - op["start_ns"] for op in tables["ops"].to_pylist() if op["engine"] == "copy_h2d"]
+        lengths[name] = min(up)
+    assert lengths["vector-add-pinned-cuda-events"] >= 0.9 * lengths["vector-add-pinned"]
+
+
 def test_a_host_function_holds_its_stream():
     _, tables = opened("callback")
     kernels = operations(tables, "plus_one")
