@@ -117,7 +117,9 @@ class Groups:
         if at is None:
             at = self._partition_of_context.get((device, context))
         if at is not None:
-            return self.add(_partition_group(parent, at, self._partitions[at]))
+            # A TPC holds two SMs on every device that can be partitioned.
+            tpc_count = (self._devices.get(device, {}).get("sm_count") or 0) // 2
+            return self.add(_partition_group(parent, at, self._partitions[at], tpc_count))
         if len(self._contexts.get(device, ())) > 1:
             which = "no context recorded" if context is None else f"context {context}"
             return self.add(Group(f"{parent}/c{context}", parent, f"Streams · {which}", "partition"))
@@ -153,9 +155,48 @@ class Groups:
         return self.add(Group(group_id, self.process(process), name, "thread"))
 
 
-def _partition_group(parent: str, partition: int, facts: Row) -> Group:
-    count = facts["sm_granted"] or facts["sm_requested"]
+def _partition_group(parent: str, partition: int, facts: Row, tpc_count: int) -> Group:
+    """Return the group of a partition: its SMs, asked for and granted, and its TPCs where they are known."""
+    asked, granted = facts["sm_requested"], facts["sm_granted"]
+    count = granted or asked
     is_green = facts["parent_context_id"] is not None
     name = f"Green context {facts['context_id']}" if is_green else "Whole device"
     label = " · ".join(filter(None, [name, f"{count} SMs" if count else None]))
-    return Group(f"{parent}/p{partition}", parent, label, "partition", facts["name"] or "")
+    tpcs = tpcs_of(facts["tpc_mask"])
+    sms = ""
+    if asked and granted:
+        sms = f"asked for {asked} SMs, granted {granted}"
+    sublabel = " · ".join(filter(None, [facts["name"], sms, f"TPCs {spans(tpcs)}" if tpcs else None]))
+    return Group(
+        f"{parent}/p{partition}", parent, label, "partition", sublabel, tpcs=tpcs, tpc_count=tpc_count
+    )
+
+
+def tpcs_of(mask: str | None) -> tuple[int, ...]:
+    """Return the numbers of the bits of a hexadecimal mask; none for null and for what is no mask.
+
+    Example:
+        >>> tpcs_of("9600"), tpcs_of(None)
+        ((9, 10, 12, 15), ())
+    """
+    try:
+        bits = int(mask or "0", 16)
+    except ValueError:
+        return ()
+    return tuple(at for at in range(bits.bit_length()) if bits >> at & 1)
+
+
+def spans(numbers: tuple[int, ...]) -> str:
+    """Return rising numbers as words.
+
+    Example:
+        >>> spans((9, 10, 11, 15))
+        '9-11, 15'
+    """
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in found)

@@ -21,6 +21,8 @@ class Group:
         sublabel: Facts beside the label.
         kind: `device`, `engines`, `partition`, `host` or `thread`.
         collapsed: Folded at first.
+        tpcs: The TPCs of its device that a partition was given, by logical number; empty where not known.
+        tpc_count: TPCs of its device, 0 where not known.
     """
 
     id: str
@@ -29,6 +31,8 @@ class Group:
     kind: str
     sublabel: str = ""
     collapsed: bool = False
+    tpcs: tuple[int, ...] = ()
+    tpc_count: int = 0
 
 
 @dataclass

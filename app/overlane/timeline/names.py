@@ -67,6 +67,16 @@ class Names:
             self._base[table] = total
             total += len(values.dictionary)
         self.size = total
+        blocks = trace.table("blocks")
+        if blocks.num_rows:  # a block has the name of its kernel
+            self._indices["blocks"] = self._indices["ops"][numbers(blocks["op_id"])]
+            self._dictionaries["blocks"] = self._dictionaries["ops"]
+            self._base["blocks"] = self._base["ops"]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Tables whose rows have names."""
+        return tuple(self._indices)
 
     def codes(self, table: str, rows: Array) -> Array:
         """Return the name codes of rows, uint32; `NO_NAME` for rows of tables without names."""

@@ -61,7 +61,7 @@ class Timeline:
         self._lanes: list[dict[str, Any]] = meta["lanes"]
         self._of_wire = np.repeat(np.arange(len(self._lanes)), [lane["sublanes"] for lane in self._lanes])
         tables = np.array([lane["table"] for lane in self._lanes], object)[self._of_wire]
-        self._named_wires = {name: tables == name for name in NAME_COLUMNS if (tables == name).any()}
+        self._named_wires = {name: tables == name for name in self._names.tables if (tables == name).any()}
         self._by_key = {
             (lane["layer"], *key): at
             for at, (lane, key) in enumerate(zip(self._lanes, meta["keys"], strict=True))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from overlane.analysis.critical_path import CriticalPath
     from overlane.analysis.dependencies import Dependencies, Edge
     from overlane.analysis.idle import Idle
+    from overlane.analysis.study import Study
     from overlane.analysis.waits import Waits
     from overlane.cache import OpenedTrace
     from overlane.timeline import Timeline
@@ -89,40 +90,32 @@ class Reasons:
 
 
 def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
-    """Compute the causes of one rank; takes seconds for a million operations."""
-    from overlane.analysis.barriers import barriers  # noqa: PLC0415 - each loads compiled code
-    from overlane.analysis.critical_path import critical_path  # noqa: PLC0415
-    from overlane.analysis.dependencies import dependencies  # noqa: PLC0415
-    from overlane.analysis.idle import idle  # noqa: PLC0415
-    from overlane.analysis.waits import waits  # noqa: PLC0415
+    """Compute the causes of one rank: seconds for a million operations, once per file, then kept."""
+    from overlane.analysis.study import Study  # noqa: PLC0415 - loads compiled code
     from overlane.timeline.reasons import lanes_of_rows  # noqa: PLC0415
 
     trace, timeline = opened.trace, opened.timeline(rank)
-    deps = dependencies(trace)
-    waited = waits(trace, deps)
-    idled = idle(trace, deps, waited)
-    path = critical_path(trace, deps)
+    study = Study(trace, keep=opened)
+    deps = study.dependencies
     op_lane = lanes_of_rows(trace, timeline, rank, "ops")
     lane_of_stream = np.full(len(deps.streams) + 1, -1, np.int32)
     lane_of_stream[deps.stream_key] = op_lane
     return Reasons(
         trace=trace,
         dependencies=deps,
-        waits=waited,
-        idle=idled,
-        barriers=barriers(trace, deps, waited, idled),
-        path=path,
+        waits=study.waits,
+        idle=study.idle,
+        barriers=study.barriers,
+        path=study.critical_path,
         timeline=timeline,
-        overlay=_overlay(opened, rank, (waited, idled, path), op_lane),
+        overlay=_overlay(opened, rank, study, op_lane),
         op_lane=op_lane,
         lane_ids=[lane["id"] for lane in timeline.meta()["lanes"]],
         lane_of_stream=lane_of_stream,
     )
 
 
-def _overlay(
-    opened: OpenedTrace, rank: int | None, found: tuple[Waits, Idle, CriticalPath], op_lane: Array
-) -> Timeline:
+def _overlay(opened: OpenedTrace, rank: int | None, study: Study, op_lane: Array) -> Timeline:
     from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code
     from overlane.timeline.overlay import write_overlay  # noqa: PLC0415
     from overlane.timeline.reasons import (  # noqa: PLC0415
@@ -136,14 +129,14 @@ def _overlay(
 
     trace, timeline = opened.trace, opened.timeline(rank)
     lanes = len(timeline.meta()["lanes"])
-    waits, idle, path = found
+    waits, path = study.waits, study.critical_path
     parts = (waits.op, waits.start_ns, waits.end_ns, waits.cause)
     call_lane = lanes_of_rows(trace, timeline, rank, "api_calls")
     links = (path.op, path.call, path.start_ns, path.end_ns)
     starts = trace.column("ops", "start_ns")
     layers = [
         wait_layer(parts, starts, op_lane),
-        gap_layer(gaps_of_streams(idle), op_lane, first_lane=lanes),
+        gap_layer(gaps_of_streams(study.idle), op_lane, first_lane=lanes),
         path_layer(links, op_lane, call_lane, first_lane=2 * lanes),
         by_cause_layer(timeline, main_causes(parts, len(starts)), first_lane=3 * lanes),
     ]

@@ -185,6 +185,7 @@
     const text = fitter.fit(g, font, row.group.label, room);
     g.font = font;
     g.fillText(text, x + 12, y + row.h / 2 + 0.5);
+    drawTpcs(t, g, row, y);
     if (row.folded || !row.group.sublabel) return;
     const small = `11px ${theme.font}`;
     const end = x + 12 + fitter.width(g, font, text) + 10;
@@ -192,6 +193,19 @@
     g.font = small;
     g.fillStyle = ov.paint.css(theme.dim);
     g.fillText(words, end, y + row.h / 2 + 0.5);
+  }
+
+  /** The TPCs of a device as a strip, those of the partition filled: which part of the GPU it was given. */
+  function drawTpcs(t, g, row, y) {
+    const { tpcs, tpc_count: count } = row.group;
+    if (row.folded || !tpcs || tpcs.length === 0 || !count || t.plotWidth < 3 * count + 200) return;
+    const cell = 3;
+    const left = t.width - METRICS.right - 10 - cell * count;
+    const given = new Set(tpcs);
+    for (let tpc = 0; tpc < count; tpc++) {
+      g.fillStyle = given.has(tpc) ? ov.paint.css(t.theme.accent) : ov.paint.css(t.theme.line);
+      g.fillRect(left + cell * tpc, y + row.h / 2 - 5, cell - 1, 10);
+    }
   }
 
   function drawLaneLabel(t, g, row, y) {

@@ -40,6 +40,11 @@
   /** Adds to a lane's look how its slices are coloured. */
   function dress(t, lane, look) {
     const mode = t.settings.colour;
+    if (lane.kind === 'blocks') {
+      // Blocks of one kernel belong together whatever else is chosen.
+      look.coloursOf = (tile) => byName(t, tile);
+      return look;
+    }
     if (lane.kind !== 'stream' || mode === 'engine' || mode === 'cause') return look;
     if (mode === 'name') look.coloursOf = (tile) => byName(t, tile);
     else look.flat = t.theme.series.pixels[places(t, mode).get(lane.id) % t.theme.series.pixels.length];
