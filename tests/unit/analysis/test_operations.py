@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from overlane.analysis.flame import flame
 from overlane.analysis.nesting import nesting, stem_of
 from overlane.analysis.operations import GROUPINGS, family_of, operations
+from overlane.analysis.workloads import resident_fractions
 from overlane.errors import OverlaneError
 from overlane.tables import table_from_columns
 from overlane.validation import validate
@@ -259,6 +260,20 @@ def test_the_lightest_frames_are_left_out_and_counted(trace):
     answer = flame(trace, weight="host", most=2)
     assert paths(answer) == {("step *",): 50, ("step *", "aten::add"): 26}
     assert answer.left_out == 2
+
+
+def test_occupancy_is_what_fits_and_what_the_grid_has():
+    ops = {
+        "device_id": [0, 0, 0, 1], "kind": ["kernel"] * 4, "name": ["k"] * 4,
+        "start_ns": [0, 1, 2, 3], "end_ns": [1, 2, 3, 4],
+        "grid": [[10_000, 1, 1], [132, 1, 1], None, [1, 1, 1]],
+        "block": [[256, 1, 1], [256, 1, 1], None, [32, 1, 1]],
+        "registers": [64, 64, None, 16],
+    }  # fmt: skip
+    devices = {"device_id": [0, 1], "sm_count": [132, None], "compute_capability": ["9.0", None]}
+    trace = made(ops=ops, devices=devices)
+    # 64 registers of 256 threads: four blocks fit; one where the grid has one per SM.
+    assert resident_fractions(trace, [0, 1, 2, 3]) == [4 * 256 / 2048, 256 / 2048, None, None]
 
 
 def test_medians_of_many(samples):

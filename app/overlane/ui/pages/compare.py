@@ -327,6 +327,8 @@ def follow(
     if not missing and sides:
         state |= _drawn(store, wish, [side[0] for side in opened][:MOST_SIDES], sides)
         state["ready"] = len(sides) > 1
+        if state["ready"] and state != before:
+            said = notice("Comparing …", "Each run is held against the baseline; this is done once.")
     return (no_update if state == before else state), not is_waiting, said
 
 

@@ -35,7 +35,7 @@ TITLE = "Operations"
 BY, FILTER, COPY, COPIED = "ov-ops-by", "ov-ops-filter", "ov-ops-copy", "ov-ops-copied"
 GRID, GRID_BOX, SAID = "ov-ops-grid", "ov-ops-grid-box", "ov-ops-said"
 WEIGHT, FLAME, FLAME_BOX, FLAME_SAID = "ov-flame-by", "ov-flame", "ov-flame-box", "ov-flame-said"
-VERSION = 1
+VERSION = 2
 """Changes with what the groups hold, so that stored ones of older versions are made anew."""
 
 _HIDDEN = {"display": "none"}
@@ -178,7 +178,7 @@ COLUMNS: list[Column] = [
         "occupancy",
         form="share",
         width=96,
-        note="of the longest, as recorded or reckoned",
+        note="of the longest: as recorded, else the warps that its blocks fit into an SM with",
     ),
     column("shapes", "shapes", width=160, note="shapes of the operator's inputs"),
 ]
@@ -303,13 +303,18 @@ _OCCUPANCY_KEY = "est. achieved occupancy %"
 
 
 def _with_occupancy(opened: OpenedTrace, found: Operations) -> dict[str, Any]:
-    """Return groups as JSON, with the occupancy of the longest operation where its source recorded it."""
+    """Return groups as JSON, with the occupancy of the longest operation, as recorded or else as reckoned."""
+    from overlane.analysis.workloads import resident_fractions  # noqa: PLC0415 - loads compiled code
+
     answer = found.to_json()
-    for group in answer["groups"]:
+    kernels = [group for group in answer["groups"] if group["kind"] == "kernel"]
+    reckoned = resident_fractions(opened.trace, [group["longest_op"] for group in kernels])
+    for group, fraction in zip(kernels, reckoned, strict=True):
         recorded = opened.trace.attributes("ops", group["longest_op"]).get(_OCCUPANCY_KEY)
-        group["occupancy_fraction"] = None
-        if group["kind"] == "kernel" and isinstance(recorded, int | float) and recorded > 0:
-            group["occupancy_fraction"] = recorded / 100  # a 0 is no occupancy of a kernel that ran
+        # A recorded 0 is no occupancy of a kernel that ran.
+        group["occupancy_fraction"] = (
+            recorded / 100 if isinstance(recorded, int | float) and recorded > 0 else fraction
+        )
     return answer
 
 
@@ -352,7 +357,7 @@ def show_flame(
     colours: Theme = "dark" if theme == "dark" else "light"
     figure = flame_icicle(found, theme=colours)
     words = [
-        f"{format_count(len(found.frames))} frames",
+        f"{format_count(len(found.frames))} {'frame' if len(found.frames) == 1 else 'frames'}",
         f"{format_count(found.left_out)} lighter ones left out" if found.left_out else "",
         f"{format_ns(found.unplaced_ns)} of work launched outside of any range" if found.unplaced_ns else "",
     ]
