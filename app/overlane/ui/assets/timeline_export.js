@@ -10,6 +10,8 @@
   const hex = (colour) => `#${colour.map((part) => Math.round(part).toString(16).padStart(2, '0')).join('')}`;
   const ofPixel = (pixel) => hex([pixel & 255, (pixel >> 8) & 255, (pixel >> 16) & 255]);
 
+  const wordsOf = (category) => category.replaceAll('_', ' ').replace(/\b[hdp]2[hdp]\b/, (word) => word.toUpperCase());
+
   /** What the colours in view stand for. */
   function legend(t) {
     const found = [];
@@ -18,7 +20,7 @@
     if (t.settings.colour === 'engine' && tile) {
       for (const wire of t.visibleWires()) for (const i of inView(t, tile, wire)) seen.add(tile.category[i]);
       for (const code of [...seen].sort((a, b) => a - b)) {
-        found.push({ label: t.meta.categories[code].replaceAll('_', ' '), colour: t.theme.categories[code].base });
+        found.push({ label: wordsOf(t.meta.categories[code]), colour: t.theme.categories[code].base });
       }
     }
     for (const code of causesInView(t)) found.push({ label: t.reasons.causes[code].title, colour: t.theme.causes.colours[code] });
@@ -165,7 +167,7 @@
         const share = tile.count[i] > 1 || row.lane.kind === 'counter' ? Math.max(0.1, tile.busy[i] / 255) : 1;
         const pixel = pixelOf(t, row, tile, i);
         d.rect(x0, top + row.slot * (1 - share), x1 - x0, row.slot * share, ofPixel(pixel));
-        const name = tile.count[i] === 1 && row.slot >= 11 ? ov.wire.nameOf(tile, i) : null;
+        const name = tile.count[i] === 1 && row.slot >= 11 && row.lane.kind !== 'engine' ? ov.wire.nameOf(tile, i) : null;
         if (name && x1 - x0 > 26) d.text(x0 + 5, top + row.slot / 2 + 4, name, ov.paint.textOnPixel(pixel), { room: x1 - x0 - 10 });
       }
     }
@@ -217,13 +219,13 @@
     const d = new Drawing(t);
     drawFrame(d);
     d.parts.push(`<g clip-path="url(#plot)">`);
+    for (const box of t.barrierBoxes || []) d.rect(box.x, box.y, box.width, box.height, hex(ov.causes.barrierColour(t, box.barrier.kind)), ' fill-opacity="0.13"');
     for (const row of t.shownRows()) {
       if (row.type !== 'lane') continue;
       drawReasons(d, row);
       drawLane(d, row);
       if (d.shapes > MOST_SHAPES) return null;
     }
-    for (const box of t.barrierBoxes || []) d.rect(box.x, box.y, box.width, box.height, hex(ov.causes.barrierColour(t, box.barrier.kind)), ' fill-opacity="0.13"');
     d.parts.push('</g>');
     const entries = legend(t);
     for (const { x, y, label, colour } of placed(t, entries)) {
