@@ -90,8 +90,7 @@ class Explainer:
             return []
         holds = self.holds(operation, issued)
         eligible = min(max((end for end, _, _ in holds), default=issued), start)
-        is_hidden = any(hold.kind in {"host_function", "value_wait"} for _, _, hold in holds)
-        is_hidden |= _is_triggered_unseen(operation, issued)
+        is_hidden = self._is_hidden(operation)
         found: list[tuple[int, int, str, frozenset[str], frozenset[str]]] = []
         if eligible > issued:
             cause = min(holds, key=lambda h: (-h[0], _RANK[h[1]]))[1]
@@ -196,7 +195,15 @@ class Explainer:
             may_be |= {"unknown", "launch_latency"}
         if any(o.priority < mine.priority and o.eligible_ns > mine.eligible_ns for o in running):
             may_be |= {"priority"} if state == "partition_busy" else set()
+        if any(o.priority < mine.priority and self._is_hidden(o) for o in running):
+            may_be |= {"priority", "partition_busy"}  # which of the two was eligible first is not shown
         return frozenset(may_be)
+
+    def _is_hidden(self, operation: Operation) -> bool:
+        """Whether rows do not show when a kernel became eligible: behind a host function, flag or trigger."""
+        issued = self.issued_ns(operation)
+        held = any(h.kind in {"host_function", "value_wait"} for _, _, h in self.holds(operation, issued))
+        return held or _is_triggered_unseen(operation, issued)
 
     def _per_sm(self, work: Launch, device: int) -> int:
         """Return how many blocks of a kernel one SM holds when it holds nothing else."""

@@ -168,12 +168,14 @@ def _launch(draft: _Draft, stream: str) -> p.Launch:
 def _copy(draft: _Draft, stream: str) -> p.Copy:
     random = draft.random
     direction = random.choice(("h2d", "h2d", "d2h", "d2d"))
-    copy = p.Copy(stream, direction, _duration(draft), accesses=_accesses(draft))
+    copy = p.Copy(stream, direction, _duration(draft))
     if draft.has("pageable") and direction != "d2d" and random.random() < 0.6:
         copy = replace(copy, is_pageable=True, bytes=random.choice((16 << 10, 1 << 20)))
     if draft.has("pageable") and stream.startswith("legacy") and random.random() < 0.5:
         copy = replace(copy, is_async=False)
-    return copy
+    if copy.is_pageable or not copy.is_async:
+        return copy  # when the host's side is touched depends on the staging
+    return replace(copy, accesses=_accesses(draft))
 
 
 def _graph(draft: _Draft, name: str) -> p.Graph:

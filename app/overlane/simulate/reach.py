@@ -116,8 +116,8 @@ class Reach:
 
 
 def _is_unseen_barrier(command: Command, rule: str) -> bool:
-    """Whether it orders streams from the legacy default stream, which its call does not name."""
-    return command.kind in _UNSEEN and rule == "legacy" and command.stream.spec.kind == "legacy_default"
+    """Whether it meets the legacy default stream's rule from a stream that its call does not name."""
+    return command.kind in _UNSEEN and rule == "legacy"
 
 
 def _kind(first: Access, second: Access) -> str:
