@@ -59,6 +59,12 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="log the memory that copies, memsets and kernels are given; slows every launch",
     )
+    _add_window_arguments(parser)
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="-- SCRIPT or MODULE with its arguments")
+
+
+def _add_window_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare which part of the run `record` records."""
     parser.add_argument(
         "--delay", type=float, default=0.0, metavar="SECONDS", help="begin to record only after this time"
     )
@@ -73,7 +79,6 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="record only between the profiler's start and stop calls, as of torch.cuda.profiler",
     )
-    parser.add_argument("program", nargs=argparse.REMAINDER, help="-- SCRIPT or MODULE with its arguments")
 
 
 def add_recover_arguments(parser: argparse.ArgumentParser) -> None:

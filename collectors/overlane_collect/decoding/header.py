@@ -137,6 +137,20 @@ def _old_library(cupti: Mapping[str, Any]) -> IntegrityCheck:
     )
 
 
+def _whole(gathered: Gathered, damage: str | None) -> IntegrityCheck:
+    """Say whether the recording was ended in order."""
+    whole = bool(gathered.fact("end")) and damage is None
+    return IntegrityCheck(
+        "whole_recording",
+        "ok" if whole else "warning",
+        int(not whole),
+        "The recording was ended in order."
+        if whole
+        else f"The recording was cut short{': ' + damage if damage else ''}; "
+        "what was flushed until then is here.",
+    )
+
+
 def _integrity(
     gathered: Gathered, tables: Mapping[str, pa.Table], dropped: Mapping[str, int], damage: str | None
 ) -> tuple[IntegrityCheck, ...]:
@@ -144,7 +158,6 @@ def _integrity(
     lost = costs[-1].get("dropped", 0) if costs else 0
     unreadable = sum(fact["bytes"] for fact in gathered.facts.get("unreadable", []))
     stamps = dropped.get("zero_stamps", 0) + dropped.get("reversed_stamps", 0)
-    ended = bool(gathered.fact("end"))
     checks = [
         _check("dropped_records", lost, "failed", "CUPTI dropped {} records for want of buffers."),
         _check(
@@ -153,15 +166,7 @@ def _integrity(
         _check(
             "impossible_stamps", stamps, "failed", "{} records had zero or reversed stamps and are left out."
         ),
-        IntegrityCheck(
-            "whole_recording",
-            "ok" if ended and damage is None else "warning",
-            0 if ended and damage is None else 1,
-            "The recording was ended in order."
-            if ended and damage is None
-            else f"The recording was cut short{': ' + damage if damage else ''}; "
-            "what was flushed until then is here.",
-        ),
+        _whole(gathered, damage),
         _old_library(gathered.fact("cupti")),
         _check(
             "accesses_without_operation",
@@ -188,16 +193,18 @@ def _integrity(
             "{} records are neither in a table nor counted as dropped.",
         ),
     ]
-    ops = tables.get("ops")
-    if ops is not None and ops.num_rows:
-        unfinished = ops["end_ns"].null_count
-        checks.append(
-            _check("unfinished_operations", unfinished, "warning", "{} operations had not finished.")
-        )
-        without = ops["correlation_id"].null_count
-        checks.append(_check("operations_without_call", without, "warning", "{} operations name no call."))
-        checks.append(_dominant(ops))
-    return tuple(checks)
+    return (*checks, *_operation_checks(tables.get("ops")))
+
+
+def _operation_checks(ops: pa.Table | None) -> tuple[IntegrityCheck, ...]:
+    if ops is None or not ops.num_rows:
+        return ()
+    unfinished, without = ops["end_ns"].null_count, ops["correlation_id"].null_count
+    return (
+        _check("unfinished_operations", unfinished, "warning", "{} operations had not finished."),
+        _check("operations_without_call", without, "warning", "{} operations name no call."),
+        _dominant(ops),
+    )
 
 
 def _record_rows(tables: Mapping[str, pa.Table]) -> int:
