@@ -206,3 +206,20 @@ def test_the_critical_path_is_walked_to_both_ends(legacy, found):
             assert len(seen) <= len(goal)
         assert seen == goal
     assert len(expected) > 2
+
+
+def test_the_trace_has_a_table_of_the_barriers_that_are_drawn(legacy, found):
+    all_barriers = found[-1]
+    answer = Callbacks(legacy[1]).call(
+        "ov-details.children",
+        ov_selection__data=None,
+        ov_open__data={"trace": NAME, "other_trace": None, "state": "ready", "rank": None},
+    )
+    text = words(answer["ov-details.children"])
+    first = next(one for one in map(all_barriers.__getitem__, range(len(all_barriers))) if one.streams_held)
+    cost = format_ns(first.lost_ns)
+    assert f"legacy default stream {cost} {len(first.streams_held)} {len(first.ops_held)}" in text
+    assert any(
+        href.endswith(f"sel={first.proof_table}:{first.proof_row}")
+        for _, href in links_of(answer["ov-details.children"])
+    )

@@ -27,7 +27,7 @@ from overlane.ui.rows import (
     unknown_columns,
 )
 from overlane.ui.search import row_times
-from overlane.ui.why import idle_panel, why_panel
+from overlane.ui.why import barrier_table, idle_panel, why_panel
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace
@@ -168,8 +168,15 @@ def _link(selection: dict[str, Any], trace: Trace, item: Connection) -> Componen
     )
 
 
-def trace_panel(opened: OpenedTrace, facts: TraceFacts, trace_id: str, rank: int | None) -> list[Component]:
-    """Return the whole trace in words and as a table of its streams; stands where no slice is selected."""
+def trace_panel(
+    opened: OpenedTrace,
+    facts: TraceFacts,
+    trace_id: str,
+    rank: int | None,
+    *,
+    reasons: Reasons | None = None,
+) -> list[Component]:
+    """Return the trace in words, its streams and costliest barriers; stands where no slice is selected."""
     counts = [
         Fact(_NOUNS_OF_TABLES.get(name, name.replace("_", " ")), format_count(count))
         for name, count in facts.row_counts.items()
@@ -184,7 +191,12 @@ def trace_panel(opened: OpenedTrace, facts: TraceFacts, trace_id: str, rank: int
     return [
         html.Div([heading("This trace"), fact_list(about)], className="ov-panel", id="ov-summary"),
         html.Div([heading("Streams"), streams], className="ov-panel"),
-        html.Div([heading("How to look around"), fact_list(_keys())], className="ov-panel"),
+        html.Div(
+            [heading("How to look around"), fact_list(_keys())]
+            if reasons is None
+            else barrier_table(reasons, trace_id, rank),
+            className="ov-panel",
+        ),
     ]
 
 

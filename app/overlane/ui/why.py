@@ -11,16 +11,17 @@ from overlane.analysis.causes import CAUSES
 from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import extra, fact_list, goto, heading, table
-from overlane.ui.reasons import op_json
+from overlane.ui.reasons import barriers_json, op_json
 from overlane.ui.rows import Fact, interval_of, row_title
 
 if TYPE_CHECKING:
     from overlane.trace import Trace
     from overlane.ui.reasons import Reasons
 
-__all__ = ["cause_bar", "cause_swatch", "idle_panel", "why_panel"]
+__all__ = ["barrier_table", "cause_bar", "cause_swatch", "idle_panel", "why_panel"]
 
 _EDGES_LISTED = 6
+_BARRIERS_LISTED = 12
 
 
 def cause_swatch(name: str) -> Component:
@@ -108,6 +109,39 @@ def idle_panel(causes: dict[str, int]) -> list[Component]:
         table("Idle by cause", ["cause", "time", "share"], rows, numbers=(1, 2)),
         cause_bar(list(causes.items())),
     ]
+
+
+def barrier_table(reasons: Reasons, trace_id: str, rank: int | None) -> list[Component]:
+    """Return the costliest barriers, as the canvas draws them: what, its cost, and whom it held.
+
+    Args:
+        reasons: The causes of the trace.
+        trace_id: Trace, for the links.
+        rank: Rank, for the links.
+    """
+    span = reasons.trace.span_ns
+    found = barriers_json(reasons, 0, max(span, 1), limit=_BARRIERS_LISTED)
+    rows = []
+    for barrier in found["barriers"]:
+        start, end = barrier["start_ns"], barrier["end_ns"]
+        href = timeline_href(
+            trace_id,
+            rank=rank,
+            window=around(start, end, span),
+            selected=(barrier["proof_table"], barrier["proof_row"]),
+        )
+        held = ", ".join(op["name"] for op in barrier["ops"])
+        rows.append([
+            goto(barrier["title"], href, title=f"{barrier['proof']} at {exact_ns(start)}"),
+            html.Span(format_ns(barrier["lost_ns"]), title=exact_ns(barrier["lost_ns"])),
+            str(barrier["streams_held"]),
+            html.Span(format_count(barrier["ops_held"]), title=held or None),
+        ])  # fmt: skip
+    if not rows:
+        return [heading("Barriers"), html.P("Nothing held a stream of this trace.", className="ov-quiet")]
+    head = ["barrier", "lost", "streams", "operations"]
+    title = heading("Barriers", note=f"{len(rows)} of {format_count(found['total'])}")
+    return [title, table("The costliest barriers", head, rows, numbers=(1, 2, 3), hides_caption=True)]
 
 
 def _part_table(

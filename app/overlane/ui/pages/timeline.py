@@ -182,7 +182,8 @@ def show_details(
         opened, facts = store.opened(state["trace"]), store.facts(state["trace"])
         if opened is None or facts is None:
             return None
-        return trace_panel(opened, facts, state["trace"], state["rank"])
+        reasons = _reasons_of(store, opened, state)
+        return trace_panel(opened, facts, state["trace"], state["rank"], reasons=reasons)
     except (OverlaneError, KeyError, IndexError) as error:
         return notice("Nothing to show.", f"The selected row cannot be found: {error}", kind="failed")
 
