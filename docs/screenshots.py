@@ -38,6 +38,13 @@ PICTURES: tuple[tuple[str, tuple[str, ...], str, tuple[str, int] | None], ...] =
     ("timeline-side-by-side", ("light",), "/timeline?trace=ddp-even-rank0&with=ddp-straggler-rank0", None),
     ("overlap", ("light", "dark"), f"/overlap?trace={TRAINING}", None),
     ("overlap-synthetic", ("light", "dark"), "/overlap?trace=synthetic-barriers", None),
+    ("operations", ("light", "dark"), f"/operations?trace={TRAINING}", None),
+    (
+        "compare",
+        ("light", "dark"),
+        f"/compare?base=torch-train-pageable&runs={TRAINING}&align=range:step 3",
+        None,
+    ),
     ("library", ("light", "dark"), "/", None),
 )
 
@@ -80,6 +87,9 @@ def settle(page: Page) -> None:
     """Wait until what is shown is final."""
     if "/timeline" in page.url:
         page.locator('#timeline[data-ready="1"]').wait_for(timeout=60_000)
+    for name, filled in (("operations", "#ov-ops-grid .ag-row"), ("compare", "#ov-cmp-tables")):
+        if f"/{name}?" in page.url:
+            page.locator(filled).first.wait_for(timeout=60_000)
     page.wait_for_timeout(SETTLE_MS)
 
 
