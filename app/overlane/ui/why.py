@@ -134,14 +134,22 @@ def barrier_table(reasons: Reasons, trace_id: str, rank: int | None) -> list[Com
         rows.append([
             goto(barrier["title"], href, title=f"{barrier['proof']} at {exact_ns(start)}"),
             html.Span(format_ns(barrier["lost_ns"]), title=exact_ns(barrier["lost_ns"])),
-            str(barrier["streams_held"]),
-            html.Span(format_count(barrier["ops_held"]), title=held or None),
+            html.Span(
+                f"{format_count(barrier['ops_held'])} on {barrier['streams_held']}", title=held or None
+            ),
         ])  # fmt: skip
     if not rows:
         return [heading("Barriers"), html.P("Nothing held a stream of this trace.", className="ov-quiet")]
-    head = ["barrier", "lost", "streams", "operations"]
+    head = ["barrier", "lost", "held on streams"]
     title = heading("Barriers", note=f"{len(rows)} of {format_count(found['total'])}")
-    return [title, table("The costliest barriers", head, rows, numbers=(1, 2, 3), hides_caption=True)]
+    listed = table(
+        "The costliest barriers: time lost, operations held on how many streams",
+        head,
+        rows,
+        numbers=(1, 2),
+        hides_caption=True,
+    )
+    return [title, listed]
 
 
 def _part_table(
