@@ -275,7 +275,10 @@ def _memory(draft: _Draft) -> p.Statement:
         draft.allocated += 1
         name = f"scratch {draft.allocated}"
         draft.live.append(name)
-        return random.choice((p.Allocate(name, _duration(draft)), p.AllocateAsync(name, _stream(draft))))
+        plain = [s.name for s in draft.streams if s.kind != "legacy_default"]
+        return random.choice(
+            (p.Allocate(name, _duration(draft)), p.AllocateAsync(name, random.choice(plain)))
+        )
     name = draft.live.pop()
     return random.choice(
         (p.Free(name, random.choice(draft.devices).device_id), p.FreeAsync(name, _stream(draft)))
