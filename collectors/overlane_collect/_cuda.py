@@ -160,17 +160,25 @@ class Gpu:
             DriverError: It does not compile; the message holds the compiler's log.
         """
         cubin = self.build(source)
+        self.facts["kernel_sha256"] = hashlib.sha256(source.encode()).hexdigest()
+        self.facts["nvrtc_version"] = "{}.{}".format(*self._nvrtc_call("nvrtcVersion"))
+        if lazy:
+            return self._not_loaded(cubin, names)
         module = self.call("cuModuleLoadData", cubin, what="loading the kernels")
         self._kept += [module, cubin]
         kernels = {}
         for name in names:
             function = self.call("cuModuleGetFunction", module, name.encode(), what=name)
-            if not lazy:
-                self.call("cuFuncLoad", function, what=name)
+            self.call("cuFuncLoad", function, what=name)
             kernels[name] = Kernel(function, name)
-        self.facts["kernel_sha256"] = hashlib.sha256(source.encode()).hexdigest()
-        self.facts["nvrtc_version"] = "{}.{}".format(*self._nvrtc_call("nvrtcVersion"))
         return kernels
+
+    def _not_loaded(self, cubin: bytes, names: Sequence[str]) -> dict[str, Kernel]:
+        """Return kernels that nothing has loaded: asking a module for its function would load it already."""
+        library = self.call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0, what="loading the kernels")
+        self._kept += [library, cubin]
+        handles = {name: self.call("cuLibraryGetKernel", library, name.encode(), what=name) for name in names}
+        return {name: Kernel(self._driver.CUfunction(int(kernel)), name) for name, kernel in handles.items()}
 
     def stream(
         self, name: str, *, blocking: bool = False, priority: int = 0, partition: Any = None

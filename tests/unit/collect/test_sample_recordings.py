@@ -219,3 +219,21 @@ def test_a_host_function_holds_its_stream():
     kernels = operations(tables, "plus_one")
     held = [op for op in kernels if op["stream_id"] == kernels[0]["stream_id"]]
     assert all(after["start_ns"] - op["end_ns"] > 400_000 for op, after in itertools.pairwise(held))
+
+
+def test_a_kernel_that_has_to_be_loaded_waits_for_the_running_one_within_its_launch():
+    for mode in ("lazy", "eager"):
+        _, tables = opened(f"lazy-load-{mode}")
+        (running,), (first,) = operations(tables, "twice"), operations(tables, "plus_one")
+        (launch,) = [
+            call
+            for call in tables["api_calls"].to_pylist()
+            if call["correlation_id"] == first["correlation_id"]
+        ]
+        loading = [
+            row
+            for row in tables["overheads"].to_pylist()
+            if row["kind"] == "lazy_function_loading"
+            and launch["start_ns"] <= row["start_ns"] < launch["end_ns"]
+        ]
+        assert bool(loading) == (first["start_ns"] >= running["end_ns"]) == (mode == "lazy")
