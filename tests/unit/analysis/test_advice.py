@@ -89,6 +89,10 @@ CASES = {
         times(4, Allocate("x"), Launch("a", 50 * US), Free("x"), Launch("a", 50 * US)),
         times(4, AllocateAsync("x", "a"), Launch("a", 50 * US), FreeAsync("x", "a"), Launch("a", 50 * US)),
     ),
+    "allocation_once": (
+        (SHORT, Allocate("x", 900 * US), Launch("b", 50 * US)),
+        (Allocate("x", 900 * US), SHORT, Launch("b", 50 * US)),
+    ),
     "copies_never_overlap": (
         (*times(3, KERNEL, StreamSync("a"), COPY, StreamSync("b")), KERNEL),
         (*times(3, KERNEL, COPY, StreamSync("a"), StreamSync("b")), KERNEL),
@@ -155,6 +159,49 @@ def test_a_rule_finds_its_fault_and_nothing_without_it(rule):
     assert (finding.cost_ns > 0) != finding.is_about_results or rule == "recording_cost"
     assert 0 <= finding.device_idle_ns <= finding.cost_ns <= trace.span_ns
     assert found(play(*clean), rule) == []
+
+
+def test_every_call_of_a_turn_of_the_loop_allocates_there():
+    two = times(4, Allocate("x"), Allocate("y"), Launch("a", 20 * US), Free("x"), Free("y"))
+    (finding,) = found(play(*two), "allocation_in_loop")
+    assert {name: count for count, name in (part.split() for part in said(finding, " stand"))} == {
+        "cuMemAlloc_v2": "6", "cuMemFree_v2": "6",
+    }  # fmt: skip
+
+
+def said(finding, until):
+    return finding.finding.partition(until)[0].split(", ")
+
+
+@pytest.mark.parametrize("call", [Allocate("x", 200 * US), AllocateAsync("x", "b")])
+def test_a_call_that_waits_for_nothing_does_not_synchronize(call):
+    assert found(play(SHORT, call, Launch("b", 10 * US)), "implicit_sync") == []
+
+
+def test_what_is_not_ordered_by_mistake_is_not_independent():
+    reads = Copy("b", "d2h", duration_ns=50 * US, accesses=TO_HOST)
+    turn = (KERNEL, HostWork(100 * US), reads, HostWork(100 * US))
+    apart = (KERNEL, HostWork(100 * US), COPY, HostWork(100 * US))
+    assert found(play(*times(3, *turn)), "copies_never_overlap") == []
+    assert found(play(*times(3, *apart)), "copies_never_overlap") != []
+
+
+def test_short_copies_of_pageable_memory_are_waited_for_rather_than_slow():
+    def change(size):
+        copy = Copy("a", "d2h", is_pageable=True, bytes=size, duration_ns=500 * US)
+        return found(play(*times(3, copy, Launch("b", 50 * US))), "pageable_copies")[0].change
+
+    assert "few bytes" in change(1 << 10)
+    assert "pin_memory" in change(1 << 24)
+
+
+def test_one_long_gap_is_not_answered_with_a_graph():
+    pauses = (20, 20, 900)
+    turns = [each for pause in pauses for each in (Launch("a", 20 * US), HostWork(pause * US, "load"))]
+    (one,) = found(play(*turns, Launch("a")), "late_launches")
+    assert "this one gap" in one.change
+    (many,) = found(play(*CASES["late_launches"][0]), "late_launches")
+    assert "CUDA graph" in many.change
 
 
 def op(start_ns, end_ns, **columns):

@@ -20,6 +20,16 @@ __all__ = ["RULES"]
 
 _HIDDEN_SHARE = 0.01
 """Copies and compute that overlap for less than this share of the shorter of the two never overlap."""
+_LITTLE_BYTES = 1 << 16
+"""Copies shorter than this, on average, cost the wait for them rather than the transfer."""
+_PINNED = (
+    "Allocate the host side as pinned memory (cudaMallocHost, cudaHostRegister, pin_memory=True in PyTorch's "
+    "DataLoader) and copy with cudaMemcpyAsync on a stream of its own."
+)
+_FEW_BYTES = (
+    "They move few bytes, so waiting for them is what costs: gather results on the device and read them "
+    "with one copy behind the work, into pinned memory with cudaMemcpyAsync where more work follows."
+)
 _MOST_PAIRS = 10_000
 """Pairs whose accesses are compared; they come one by one."""
 _CROSSING = tuple(ENGINES.index(name) for name in ("copy_h2d", "copy_d2h"))
@@ -49,14 +59,14 @@ def _pageable(rule: Rule, facts: Facts) -> Iterator[Finding]:
     copies = np.union1d(copies, facts.waits.op[lost.waits])  # one may wait in the window and start after it
     issued = facts.issue_call[copies]
     asynchronous = int(facts.calls.is_of("copy")[issued[issued >= 0]].sum())
-    moved = numbers(facts.trace.table("ops")["bytes"], null=0)[copies].sum()
+    moved = int(numbers(facts.trace.table("ops")["bytes"], null=0)[copies].sum())
+    is_little = moved < _LITTLE_BYTES * len(copies)
     busy = _length(facts.busy(is_pageable))
     yield rule.found(
         f"{len(copies)} copies read or write pageable memory, {asynchronous} of them by asynchronous calls. "
-        "The driver stages them through a buffer of its own, which holds the calling thread and slows the "
-        f"copy: {format_bytes(int(moved))} took {format_ns(busy)}.",
-        "Allocate the host side as pinned memory (cudaMallocHost, cudaHostRegister, pin_memory=True in "
-        "PyTorch's DataLoader) and copy with cudaMemcpyAsync on a stream of its own.",
+        "The driver stages them through a buffer of its own, which holds the calling thread"
+        f"{'' if is_little else ' and slows the copy'}: {format_bytes(moved)} took {format_ns(busy)}.",
+        _FEW_BYTES if is_little else _PINNED,
         [facts.op_evidence(copies, "copy pageable memory"), *facts.held_evidence(lost)],
         cost_ns=lost.cost_ns,
         device_idle_ns=lost.device_idle_ns,
@@ -102,7 +112,8 @@ def _independent(facts: Facts, copies: Mask, kernels: Mask) -> np.ndarray[Any, A
     """Return pairs of a copy and the kernel that started next to it, before or after, that could run at once.
 
     They could where nothing orders them, or where they are neighbours among all operations (so that no third
-    one carries data from one to the other) and their declared accesses have no written byte in common.
+    one carries data from one to the other). Where accesses are declared, no written byte may be in common:
+    what is unordered by mistake is not independent.
     """
     work, order = facts.work, facts.study.order
     kernel_rows = np.flatnonzero(kernels)  # in order of their starts
@@ -115,8 +126,9 @@ def _independent(facts: Facts, copies: Mask, kernels: Mask) -> np.ndarray[Any, A
         fits = (at >= 0) & (at < len(kernel_rows))
         pair = np.stack([copy_rows[fits], kernel_rows[at[fits]]], axis=1)
         is_free = ~(order.before(pair[:, 0], pair[:, 1]) | order.before(pair[:, 1], pair[:, 0]))
-        neighbours = np.flatnonzero(~is_free & (np.abs(pair[:, 0] - pair[:, 1]) == 1))
-        is_free[[row for row in neighbours[:_MOST_PAIRS] if accesses.are_apart(*pair[row])]] = True
+        is_next = np.abs(pair[:, 0] - pair[:, 1]) == 1
+        for row in np.flatnonzero(is_free | is_next)[:_MOST_PAIRS].tolist():
+            is_free[row] = accesses.are_apart(*pair[row], by_default=bool(is_free[row]))
         found.append(pair[is_free])
     return np.concatenate(found)
 
@@ -133,15 +145,21 @@ class _Accesses:
         modes, names = text_codes(table["mode"])
         self._writes = modes == names.index("write") if "write" in names else modes < -1
 
-    def are_apart(self, a: int, b: int) -> bool:
-        """Tell whether both declare what they touch and neither writes a byte that the other touches."""
+    def are_apart(self, a: int, b: int, *, by_default: bool) -> bool:
+        """Tell whether neither writes a byte that the other touches.
+
+        Args:
+            a: An operation.
+            b: Another one.
+            by_default: The answer where one of them does not declare what it touches.
+        """
         first, second = (slice(self._begins[op], self._begins[op + 1]) for op in (a, b))
         if not len(self._low[first]) or not len(self._low[second]):
-            return False
+            return by_default
         meet = (self._low[first][:, None] < self._high[second]) & (
             self._low[second] < self._high[first][:, None]
         )
-        return not (meet & (self._writes[first][:, None] | self._writes[second])).any()
+        return not bool((meet & (self._writes[first][:, None] | self._writes[second])).any())
 
 
 def _held_by(facts: Facts, ops: Mask) -> str:

@@ -167,12 +167,16 @@ class Facts:
         """Tell which operations touch the window."""
         return np.asarray((self.work.start < self.window[1]) & (self.work.end > self.window[0]))
 
-    def repeated(self, *classes: str) -> np.ndarray[Any, Any]:
+    def repeated(self, *classes: str, all_of_turn: bool = False) -> np.ndarray[Any, Any]:
         """Return the calls of some classes that a thread repeats between launches of device work.
 
         A call counts where the thread has issued work between it and the one before it, and issues work
         after it.
         Threads with fewer than `LOOP_LEAST` of them are left out, as are calls outside the window.
+
+        Args:
+            classes: Of `CALL_CLASSES`.
+            all_of_turn: Calls that follow one another without work between them count too.
         """
         calls = self.calls
         chosen = calls.is_of(*classes) & (calls.thread >= 0)
@@ -185,9 +189,10 @@ class Facts:
             launches = calls.start_ns[launch & (calls.thread == thread)]
             before = np.searchsorted(launches, calls.start_ns[rows], side="left")
             turn = np.concatenate([[-1], before[:-1]])
-            rows = rows[(before > np.maximum(turn, 0)) & (before < len(launches))]
-            if len(rows) >= LOOP_LEAST:
-                found.append(rows)
+            is_within = (before > 0) & (before < len(launches))
+            is_first = is_within & (before > turn)
+            if is_first.sum() >= LOOP_LEAST:
+                found.append(rows[is_within if all_of_turn else is_first])
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def synchronizing(self) -> np.ndarray[Any, Any]:

@@ -25,12 +25,21 @@ _ALLOCATION_CALLS = tuple(name for name in CALL_CLASSES if name in {"allocation"
 _ALLOCATING = ("allocation", "implicit_sync")
 _LAUNCHING = ("late_launch", "launch_latency", "launch_queue_full")
 _DOINGS = 3
+_AHEAD = "do what the host does there while the device works or in another thread"
+_FURTHER_AHEAD = (
+    "Most of the time passes between the calls: what the host does there costs more than launching."
+)
 _LATE_SHARE = 0.05
 """Late launches are worth a word from this share of the window on."""
 
 
+def _loop_calls(facts: Facts) -> Rows:
+    """Return the calls that allocate or free inside a loop; in stream order they may stay there."""
+    return facts.repeated(*_ALLOCATION_CALLS, all_of_turn=True)
+
+
 def _allocation(rule: Rule, facts: Facts) -> Iterator[Finding]:
-    calls = facts.repeated(*_ALLOCATION_CALLS)
+    calls = _loop_calls(facts)
     held = facts.waits.of(*_ALLOCATING) & facts.held_in(facts.waits, calls)
     lost = facts.lost(
         waits=held,
@@ -39,15 +48,44 @@ def _allocation(rule: Rule, facts: Facts) -> Iterator[Finding]:
     )
     if not lost.cost_ns:
         return
+    frees = facts.calls.is_of("free")[calls].any()
     yield rule.found(
         f"{facts.most_called(calls)} stand between launches; for {format_ns(lost.cost_ns)} work waited or a "
-        "stream had nothing to do because of them. Freeing memory waits for all work of the device.",
+        "stream had nothing to do because of them."
+        f"{' Freeing memory waits for all work of the device.' if frees else ''}",
         "Allocate before the loop and use the memory again, or allocate in stream order (cudaMallocAsync, "
         "cudaFreeAsync) from a pool.",
         [facts.call_evidence(calls, "allocate or free between launches"), *facts.held_evidence(lost)],
         cost_ns=lost.cost_ns,
         device_idle_ns=lost.device_idle_ns,
     )
+
+
+def _allocation_once(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    # What is done in a loop, or waits for the device, has a rule of its own.
+    other = np.union1d(_loop_calls(facts), _holding(facts))
+    lost = facts.lost(gaps=lambda parts: parts.of("allocation") & ~facts.held_in(parts, other))
+    if lost.cost_ns <= _LATE_SHARE * facts.window_ns:
+        return
+    calls = _proving_calls(facts, lost)
+    if not len(calls):
+        return
+    longest = int(calls[_took(facts, calls).argmax()])
+    codes, names = facts.call_names
+    yield rule.found(
+        f"{facts.most_called(calls)}: the device idled for {format_ns(lost.cost_ns)} meanwhile. The longest "
+        f"call, {names[codes[longest]]}, took {format_ns(int(_took(facts, calls).max()))}. Pinned memory is "
+        "locked page by page, and the first allocation in stream order makes the pool.",
+        "Allocate once, before the first work; make the pool ahead with one allocation, and keep its memory "
+        "(cudaMemPoolAttrReleaseThreshold).",
+        [facts.call_evidence(calls, "allocate or free"), *facts.held_evidence(lost)],
+        cost_ns=lost.cost_ns,
+        device_idle_ns=lost.device_idle_ns,
+    )
+
+
+def _took(facts: Facts, calls: Rows) -> Rows:
+    return np.asarray(facts.calls.end_ns[calls] - facts.calls.start_ns[calls])
 
 
 def _held_by_call(rule: Rule, facts: Facts, lost: Lost, words: str, change: str) -> Iterator[Finding]:
@@ -57,8 +95,9 @@ def _held_by_call(rule: Rule, facts: Facts, lost: Lost, words: str, change: str)
     calls = _proving_calls(facts, lost)
     named = facts.most_called(calls) if len(calls) else "Calls"
     proof = [facts.call_evidence(calls, "held the work")] if len(calls) else []
+    held = format_ns(int(_took(facts, calls).sum()))
     yield rule.found(
-        words.format(calls=named, time=format_ns(lost.cost_ns)),
+        words.format(calls=named, time=format_ns(lost.cost_ns), held=held),
         change,
         [*proof, *facts.held_evidence(lost)],
         cost_ns=lost.cost_ns,
@@ -79,15 +118,15 @@ def _module_load(rule: Rule, facts: Facts) -> Iterator[Finding]:
         rule,
         facts,
         lost,
-        "{calls}: for {time} work waited or a stream had nothing to do because code was being loaded. With "
-        "lazy loading the first launch of each function loads it, and waits for what runs.",
+        "{calls} held the calling thread for {held}; for {time} work waited or a stream had nothing to do "
+        "because code was being loaded. With lazy loading the first launch of each function loads it, and "
+        "waits for what runs.",
         "Load code before the timed part: launch every kernel once, or set CUDA_MODULE_LOADING=EAGER.",
     )
 
 
 def _implicit_sync(rule: Rule, facts: Facts) -> Iterator[Finding]:
-    # Those in a loop have a rule of their own; what only takes long while nothing runs holds nothing.
-    calls = np.setdiff1d(facts.synchronizing(), facts.repeated(*_ALLOCATION_CALLS))
+    calls = np.setdiff1d(_holding(facts), _loop_calls(facts))  # those in a loop have a rule of their own
     lost = facts.lost(
         waits=facts.waits.of(*_ALLOCATING) & facts.held_in(facts.waits, calls),
         gaps=lambda parts: parts.of(*_ALLOCATING) & facts.held_in(parts, calls),
@@ -97,11 +136,17 @@ def _implicit_sync(rule: Rule, facts: Facts) -> Iterator[Finding]:
         rule,
         facts,
         lost,
-        "{calls} waited for the device, or took long, without being a synchronization: for {time} work "
-        "waited or a stream had nothing to do because of it.",
+        "{calls} returned only when all issued work was over, without being a synchronization, and held the "
+        "calling thread for {held}. For {time} work waited or a stream had nothing to do because of it.",
         "Allocate and free, make green contexts, and set limits before the first work is issued or after "
         "the last; free in stream order (cudaFreeAsync) in between.",
     )
+
+
+def _holding(facts: Facts) -> Rows:
+    """Return calls that had to wait for the device; allocating waits for nothing, in stream order or not."""
+    calls = facts.synchronizing()
+    return np.asarray(calls[~facts.calls.is_of("allocation", "allocation_async")[calls]])
 
 
 def _small_rows(facts: Facts, which: Mask) -> tuple[Rows, Rows, int]:
@@ -138,15 +183,29 @@ def _small(rule: Rule, facts: Facts) -> Iterator[Finding]:
         if not lost.cost_ns:
             continue
         median = format_ns(_median(work.end[rows] - work.start[rows]))
+        words, between = _launching(facts, lost)
         yield rule.found(
             f"{len(rows)} of {total} {kind} took less time (median {median}) than the calls that launched "
-            f"them (median {format_ns(_median(took))}), and the device idled for {format_ns(lost.cost_ns)} "
-            "before them: launching is what takes the time.",
-            change,
+            f"them (median {format_ns(_median(took))}). The device idled for {format_ns(lost.cost_ns)} "
+            f"before them: {words}.",
+            f"{change} {_FURTHER_AHEAD}" if 2 * between > lost.cost_ns else change,
             [facts.op_evidence(rows, "shorter than their launch call"), *facts.held_evidence(lost)],
             cost_ns=lost.cost_ns,
             device_idle_ns=lost.device_idle_ns,
         )
+
+
+def _launching(facts: Facts, lost: Lost) -> tuple[str, int]:
+    """Say which part of idle time the launches took; return that and what the host spent between calls."""
+    parts = facts.idle.take(lost.gaps)
+    is_late = parts.of("late_launch")
+    between = int(parts.length_ns[is_late & (parts.call_row < 0)].sum())
+    inside = int(parts.length_ns[is_late].sum()) - between
+    words = (
+        f"{format_ns(inside)} in calls, {format_ns(lost.cost_ns - inside - between)} until the device "
+        f"started them, {format_ns(between)} on the host between its calls"
+    )
+    return words, between
 
 
 def _before(*causes: str, ops: Rows, inverted: bool = False) -> Choice:
@@ -176,8 +235,9 @@ def _late(rule: Rule, facts: Facts) -> Iterator[Finding]:
         f"The device idled for {format_ns(lost.cost_ns)} in {len(lost.gaps)} gaps because its next work had "
         f"not been issued: {doing}. The longest gap is {format_ns(int(length.max()))} before operation "
         f"{int(parts.op[longest])}, at {int(parts.start_ns[longest])}:{int(parts.end_ns[longest])}.",
-        "Issue work further ahead: do what the host does there while the device works or in another "
-        "thread, or replay the whole step as a CUDA graph.",
+        f"Most of it is this one gap; leave it out with --window where it is set-up, else {_AHEAD}."
+        if 2 * length.max() > lost.cost_ns
+        else f"Issue work further ahead: {_AHEAD}, or replay the whole step as a CUDA graph.",
         [*proof, *facts.held_evidence(lost)],
         cost_ns=lost.cost_ns,
         device_idle_ns=lost.device_idle_ns,
@@ -244,6 +304,14 @@ RULES = (
         ("launch_times",),
         "CUDA C++ Programming Guide, Implicit synchronization; Stream ordered memory allocator",
         _allocation,
+    ),
+    Rule(
+        "allocation_once",
+        "The device idles while memory is allocated",
+        ("launch_times",),
+        "CUDA C++ Programming Guide, Stream ordered memory allocator; CUDA C++ Best Practices Guide, Pinned "
+        "memory",
+        _allocation_once,
     ),
     Rule(
         "code_loading",

@@ -29,7 +29,9 @@ def _legacy(rule: Rule, facts: Facts) -> Iterator[Finding]:
     held = np.unique(parts.op[lost.waits])
     rows = lost.waits[parts.proven_by("ops", np.arange(len(facts.work)))[lost.waits]]
     proof = [facts.op_evidence(np.unique(parts.proof_row[rows]), "ran meanwhile")] if len(rows) else []
-    names = ", ".join(sorted({str(identities[code][3]) for code in np.unique(stream[held])}))
+    names = ", ".join(
+        dict.fromkeys(_stream_name(facts, identities[code]) for code in np.unique(stream[held]))
+    )
     yield rule.found(
         f"{len(held)} operations waited because one of two was on the legacy default stream and the other "
         f"on a blocking stream of its context: streams {names} were held for {format_ns(lost.cost_ns)}.",
@@ -39,6 +41,14 @@ def _legacy(rule: Rule, facts: Facts) -> Iterator[Finding]:
         cost_ns=lost.cost_ns,
         device_idle_ns=lost.device_idle_ns,
     )
+
+
+def _stream_name(facts: Facts, identity: tuple[Any, ...]) -> str:
+    """Return a stream's number, with its name where the program gave one."""
+    for row in facts.trace.table("streams").to_pylist():
+        if (row["rank"], row["device_id"], row["context_id"], row["stream_id"]) == identity and row["name"]:
+            return f"{identity[3]} ({row['name']})"
+    return str(identity[3])
 
 
 def _device_sync(rule: Rule, facts: Facts) -> Iterator[Finding]:

@@ -48,7 +48,8 @@ def _of(rule: Rule, facts: Facts, hazards: list[Hazard], what: str) -> Iterator[
         f"{count} {kind.replace('_', ' ')}" for kind, count in Counter(h.kind for h in hazards).items()
     )
     fixes = list(dict.fromkeys(each.fix for each in hazards if each.implied_by is None)) or [hazards[0].fix]
-    more = f" (and {len(fixes) - _FIXES} more such places)" if len(fixes) > _FIXES else ""
+    left = len(fixes) - _FIXES
+    more = f" ({left} more such {'place' if left == 1 else 'places'})" if left > 0 else ""
     yield rule.found(
         f"{len(hazards)} pairs of {what} touch the same bytes, and nothing orders them ({kinds}). That the "
         "values were right in this run proves nothing.",
