@@ -40,13 +40,18 @@ class Judged:
 
 
 def without_hazards(simulated):
-    """The same trace with accesses taken away until every pair that is left is ordered."""
+    """The trace with accesses taken away until every pair that is left is ordered, and how many are left.
+
+    None where nothing had to be taken away: the trace itself is such a one.
+    """
     dropped = set()
     for hazard in simulated.truth.hazards:
         if hazard.first_op not in dropped:
             dropped.add(hazard.second_op)
     trace = simulated.trace
     table = trace.table("accesses")
+    if not dropped:
+        return None, table.num_rows
     keep = [k for k, op in enumerate(table["op_id"].to_pylist()) if op not in dropped]
     tables = {name: trace.table(name) for name in TABLES}
     tables["accesses"] = table.take(array_of(keep, table["address"].type))
@@ -82,13 +87,13 @@ def judge(seed, judged):
     judged.ordered_pairs += int(truth.happens_before.sum())
     judged.wrong["order"] += [(seed, *difference) for difference in judge_order(simulated, order)]
     judged.hazards += len(truth.certain_hazards)
-    judged.wrong["hazards"] += [
-        (seed, *difference) for difference in judge_hazards(simulated, hazards(trace, order))
-    ]
+    reported = hazards(trace, order)
+    judged.wrong["hazards"] += [(seed, *difference) for difference in judge_hazards(simulated, reported)]
     clean, access_count = without_hazards(simulated)
     if access_count:
         judged.clean_programs += 1
-        reported = hazards(clean, happens_before(clean, deps))
+        if clean is not None:
+            reported = hazards(clean, happens_before(clean, deps))
         judged.wrong["clean"] += [
             (seed, reported.row(k))
             for k in range(len(reported))

@@ -66,6 +66,9 @@ def _declarations(program: p.Program) -> Iterator[str]:
     ):
         if len(set(names)) < len(names):
             yield f"two {what} have one name: {sorted(map(str, names))}"
+    for device in program.devices:
+        if device.fills not in {"emptiest", "fullest"}:
+            yield f"device {device.device_id}: fills {device.fills!r}; known: emptiest, fullest"
     for context in program.contexts:
         if context.device_id not in devices:
             yield f"context {context.context_id}: there is no device {context.device_id}"

@@ -48,6 +48,7 @@ _CAPABILITIES = {
     "graph nodes": "graph_nodes",
     "graph edges": "graph_edges",
     "allocations": "allocations",
+    "overheads": "all_kinds",
 }
 
 KINDS = (*_COLUMNS, *_TABLES, "partitions")

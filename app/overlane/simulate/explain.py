@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from overlane.analysis.causes import CAUSE_NAMES
-from overlane.simulate.commands import Command, Operation
+from overlane.simulate.commands import Call, Command, Operation
 from overlane.simulate.program import Copy, Launch
 from overlane.simulate.truth import WaitPart
 
@@ -26,6 +26,7 @@ _CAUSE = {
     "graph": "graph_order",
     "module": "module_load",
 }
+_NAMELESS = {"cuLaunchHostFunc": "host_function", "cuStreamWaitValue32_v2": "value_wait"}
 _RANK = {name: place for place, name in enumerate(CAUSE_NAMES)}
 _DEVICE_CAUSES = frozenset(
     {"launch_latency", "partition_busy", "priority", "copy_engine_busy", "context_switch", "unknown"}
@@ -42,6 +43,7 @@ class Explainer:
         operations: All operations, in the order of their rows.
         engines: Copies by device and direction, in the order in which they ran.
         capacity: Threads, blocks, registers and shared bytes of one SM, by device.
+        calls: All calls in order of start.
     """
 
     def __init__(
@@ -49,10 +51,13 @@ class Explainer:
         operations: Sequence[Operation],
         engines: dict[tuple[int, str], list[Operation]],
         capacity: dict[int, tuple[int, int, int, int]],
+        calls: Sequence[Call],
     ) -> None:
         self._operations = operations
         self._engines = engines
         self._capacity = capacity
+        self._nameless = [(c.start_ns, _NAMELESS[c.name]) for c in calls if c.name in _NAMELESS]
+        self._since = _calls_before(operations) if self._nameless else {}
 
     def issued_ns(self, operation: Operation) -> int:
         """Return when the wait of an operation begins, as the rows show it."""
@@ -108,6 +113,11 @@ class Explainer:
                 | {"host_function", "value_wait", "stream_order"}
             )
             found = [(a, b, c, o, m | open_causes) for a, b, c, o, m in found]
+        elif may_hold := self._may_hold(operation):
+            # What stands in its own stream behind the operation before it cannot have held it sooner.
+            behind = max((end for end, cause, _ in holds if cause == "stream_order"), default=issued)
+            open_causes = may_hold | {"unknown"}
+            found = [(a, b, c, o, m | open_causes if a >= behind else m) for a, b, c, o, m in found]
         return [WaitPart(op_id, a, b, c, o, m) for a, b, c, o, m in found if a < b]
 
     def _device(
@@ -195,7 +205,7 @@ class Explainer:
             may_be |= {"unknown", "launch_latency"}
         if any(o.priority < mine.priority and o.eligible_ns > mine.eligible_ns for o in running):
             may_be |= {"priority"} if state == "partition_busy" else set()
-        if any(o.priority < mine.priority and self._is_hidden(o) for o in running):
+        if any(o.priority < mine.priority and (self._is_hidden(o) or self._may_hold(o)) for o in running):
             may_be |= {"priority", "partition_busy"}  # which of the two was eligible first is not shown
         return frozenset(may_be)
 
@@ -204,6 +214,11 @@ class Explainer:
         issued = self.issued_ns(operation)
         held = any(h.kind in {"host_function", "value_wait"} for _, _, h in self.holds(operation, issued))
         return held or _is_triggered_unseen(operation, issued)
+
+    def _may_hold(self, operation: Operation) -> frozenset[str]:
+        """Return what may have stood before it in its stream: the calls name neither stream nor end."""
+        since, until = self._since.get(operation.number, -1), operation.call.start_ns
+        return frozenset(cause for start, cause in self._nameless if since < start < until)
 
     def _per_sm(self, work: Launch, device: int) -> int:
         """Return how many blocks of a kernel one SM holds when it holds nothing else."""
@@ -227,6 +242,21 @@ class Explainer:
         blocks = sum(o.kernel.blocks for o in running)
         unit = mine.kernel.blocks if mine.kernel.launch_type == "cooperative" else mine.kernel.cluster
         return blocks + unit > sms
+
+
+def _calls_before(operations: Sequence[Operation]) -> dict[int, int]:
+    """Return, by number, the start of the call that issued the operation before it in its stream."""
+    found: dict[int, int] = {}
+    last: dict[int, Operation] = {}
+    for operation in sorted(operations, key=lambda o: o.number):
+        stream, call = operation.command.stream.stream_id, operation.call
+        before = last.get(stream)
+        if before is not None and before.call is call:  # nodes of one graph launch
+            found[operation.number] = found.get(before.number, -1)
+        elif before is not None:
+            found[operation.number] = before.call.start_ns
+        last[stream] = operation
+    return found
 
 
 def _need(work: Launch) -> tuple[int, int, int, int]:

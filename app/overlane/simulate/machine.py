@@ -211,14 +211,17 @@ class Machine:
                     operation.states.append((self.now_ns, state))
 
     def _places(self, operation: Operation, blocks: int) -> list[tuple[int, int]]:
-        """Return SMs for up to so many blocks, the emptiest first; fewer if they do not fit."""
+        """Return SMs for up to so many blocks, as the device fills them; fewer if they do not fit."""
         need, device = _need(operation.kernel), operation.device_id
+        is_packed = self.devices[device].fills == "fullest"
         free = {sm: self._free[device, sm] for sm in range(*operation.sms)}
         chosen: list[tuple[int, int]] = []
         while len(chosen) < blocks:
             fitting = [sm for sm, has in free.items() if all(h >= n for h, n in zip(has, need, strict=True))]
             if not fitting:
                 break
+            if is_packed:
+                fitting = [min(fitting, key=lambda sm: (free[sm][3], free[sm][0], free[sm][1]))]
             fitting.sort(key=lambda sm: (-free[sm][0], -free[sm][1]))
             for sm in fitting[: blocks - len(chosen)]:
                 free[sm] = [h - n for h, n in zip(free[sm], need, strict=True)]

@@ -54,6 +54,7 @@ class Device:
         device_id: Number of the device.
         sm_count: Streaming multiprocessors.
         threads, blocks, registers, shared_bytes: What one SM can hold at a time.
+        fills: Which SM with room gets a block, which no row shows: `emptiest` or `fullest`.
     """
 
     device_id: int = 0
@@ -62,6 +63,7 @@ class Device:
     blocks: int = 32
     registers: int = 65536
     shared_bytes: int = 233472
+    fills: str = "emptiest"
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ _FIRST_ADDRESS = 0x7F00_0000_0000
 _ALIGNMENT = 1 << 21
 _INTERNAL_STREAM = 1000  # streams that the driver makes for the branches of graphs
 _CAPABILITIES = (
-    "launch_times", "host_calls", "sync_ids", "stream_kinds", "partitions", "tpc_masks", "memory_kinds",
-    "allocations", "buffer_accesses", "graph_nodes", "graph_edges",
+    "all_kinds", "launch_times", "host_calls", "sync_ids", "stream_kinds", "partitions", "tpc_masks",
+    "memory_kinds", "allocations", "buffer_accesses", "graph_nodes", "graph_edges",
 )  # fmt: skip
 
 Row = dict[str, Any]
