@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from overlane.analysis.noise import Estimate
 
 __all__ = [
+    "WAY_OUT",
     "Basis",
     "Comparison",
     "Judgement",
@@ -19,11 +20,16 @@ __all__ = [
     "Reason",
     "Verdict",
     "VerdictWord",
+    "WaitPoint",
+    "WaitSpread",
 ]
 
 VerdictWord: TypeAlias = Literal["faster", "slower", "no difference beyond noise", "not comparable"]
-Basis: TypeAlias = Literal["captures", "steps", "occurrences", "none"]
-"""What stands for independent repeats: whole captures, repeated steps or occurrences of single captures."""
+Basis: TypeAlias = Literal["captures", "steps", "pairs", "occurrences", "none"]
+"""What stands for independent repeats: whole captures, repeated steps of single captures, pairs of matched
+operations, or, where too few of them have a partner, the occurrences of each side."""
+
+WAY_OUT = "give three or more captures a side (`overlane run WORKLOAD --repeat 5` makes five)"
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,10 @@ class OperationChange:
         baseline_work_ns: Durations of a capture added up, the mean over captures.
         candidate_work_ns: The same of the candidate.
         difference_ns: Candidate's less baseline's `work_ns`.
-        judgement: Ratio of typical durations with its interval; None where the noise is not known.
+        pair_count: Operations of the first captures that have their partner in the other, by launch order.
+        same_dependency_count: Of these, the pairs that also follow the same operation in their streams.
+        basis: What the interval rests on: `captures`, `pairs` or `occurrences`.
+        judgement: Ratio of durations with its interval; None where the noise is not known.
         verdict: What is concluded of their durations.
         baseline_op: Row id of the longest in the first capture; None without operations there.
         candidate_op: The same of the candidate.
@@ -155,10 +164,51 @@ class OperationChange:
     baseline_work_ns: int
     candidate_work_ns: int
     difference_ns: int
+    pair_count: int
+    same_dependency_count: int
+    basis: Basis
     judgement: Judgement | None
     verdict: Verdict
     baseline_op: int | None
     candidate_op: int | None
+
+
+@dataclass(frozen=True)
+class WaitPoint:
+    """A point of a distribution of waits.
+
+    Attributes:
+        fraction: Share of the operations that waited no longer.
+        ns: The wait.
+        capture: Place of its operation's capture on its side.
+        op: Row id in `ops` of an operation that waited so long.
+    """
+
+    fraction: float
+    ns: int
+    capture: int
+    op: int
+
+
+@dataclass(frozen=True)
+class WaitSpread:
+    """How long the operations of a stream role waited, from issue to start.
+
+    Attributes:
+        device: Place of the device among those that have operations.
+        stream_role: The role.
+        baseline_count: Operations of all captures whose wait is known.
+        candidate_count: The same of the candidate.
+        baseline: Points of their distribution, rising; empty without operations.
+        candidate: The same of the candidate.
+    """
+
+    device: int
+    stream_role: str
+    baseline_count: int
+    candidate_count: int
+    baseline: tuple[WaitPoint, ...]
+    candidate: tuple[WaitPoint, ...]
 
 
 @dataclass(frozen=True)
@@ -179,6 +229,7 @@ class Comparison:
         operations: Operations that both sides have, the most work first.
         appeared: Operations that only the candidate has.
         vanished: Operations that only the baseline has.
+        waits: Distributions of waits by stream role, the longest waits first.
     """
 
     baseline: tuple[str, ...]
@@ -194,6 +245,7 @@ class Comparison:
     operations: tuple[OperationChange, ...]
     appeared: tuple[OperationChange, ...]
     vanished: tuple[OperationChange, ...]
+    waits: tuple[WaitSpread, ...]
 
     @cached_property
     def verdict(self) -> VerdictWord:
@@ -208,14 +260,12 @@ class Comparison:
         """What the intervals rest on, in words."""
         if self.metric_basis == "captures":
             return f"Intervals rest on {len(self.baseline)} and {len(self.candidate)} captures."
-        words = ["Intervals of operations rest on their occurrences, in blocks of consecutive ones"]
+        words = ["Intervals of operations rest on pairs of them, matched by launch order and dependency"]
         if self.metric_basis == "steps":
             words.append(f"; those of metrics on the repeats of {self.step!r}")
         else:
             words.append("; metrics have none, since no range repeats in all captures")
-        words.append(
-            ". They do not show how much whole runs differ: give three or more captures a side for that."
-        )
+        words.append(f". They do not show how much whole runs differ: {WAY_OUT} for that.")
         return "".join(words)
 
     def to_json(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from overlane.analysis.keys import NULL, Ids, dense, identities, known, words
+from overlane.analysis.work import Mask
 from overlane.intervals import close_unfinished
 from overlane.trace import Trace
 
@@ -147,24 +148,28 @@ def group(traces: Sequence[Trace]) -> Groups:
     return Groups(tuple(keys), tuple(captures))
 
 
-def pair(first: Occurrences, second: Occurrences) -> Match:
+def pair(first: Occurrences, second: Occurrences, *, inside: tuple[Mask, Mask] | None = None) -> Match:
     """Pair the operations of two captures that were grouped together.
 
     Args:
         first: One capture.
         second: The other, of the same `Groups`.
+        inside: Which operations of each to pair, shape (operations,); None for all.
     """
     sides = (first, second)
-    before = [_before(side) for side in sides]
-    base = 2 + max((int(side.group.max(initial=0)) for side in sides), default=0)
-    close = _joined(*(side.group * base + previous + 1 for side, previous in zip(sides, before, strict=True)))
-    rest = [
-        np.setdiff1d(np.arange(len(side.group)), taken, assume_unique=True)
-        for side, taken in zip(sides, close, strict=True)
-    ]
-    loose = _joined(*(side.group[rows] for side, rows in zip(sides, rest, strict=True)))
-    one = np.concatenate([close[0], rest[0][loose[0]]])
-    other = np.concatenate([close[1], rest[1][loose[1]]])
+    rows = [np.flatnonzero(mask) for mask in inside] if inside else [np.arange(len(x.group)) for x in sides]
+    groups = [side.group[mine] for side, mine in zip(sides, rows, strict=True)]
+    before = [_before(side)[mine] for side, mine in zip(sides, rows, strict=True)]
+    base = 2 + max(int(side.group.max(initial=0)) for side in sides)
+    close = _joined(*(group * base + previous + 1 for group, previous in zip(groups, before, strict=True)))
+    rest = [np.ones(len(mine), np.bool_) for mine in rows]
+    for left, taken in zip(rest, close, strict=True):
+        left[taken] = False
+    loose = _joined(*(group[left] for group, left in zip(groups, rest, strict=True)))
+    one, other = (
+        mine[np.concatenate([taken, np.flatnonzero(left)[of_left]])]
+        for mine, taken, left, of_left in zip(rows, close, rest, loose, strict=True)
+    )
     order = np.argsort(one, kind="stable")
     return Match(one[order], other[order], np.arange(len(one))[order] < len(close[0]))
 

@@ -126,7 +126,7 @@ class _Union:
 
 
 def measure(study: Study, *, roles: tuple[Ids, Sequence[str]], windows: Windows = ()) -> list[Measured]:
-    """Measure every device of a trace.
+    """Measure every device of a trace, in the window of the study where it has one.
 
     Args:
         study: The trace and its analyses.
@@ -140,33 +140,43 @@ def measure(study: Study, *, roles: tuple[Ids, Sequence[str]], windows: Windows 
     start = trace.column("ops", "start_ns")
     end = known(ops["end_ns"])
     end = close_unfinished(start, end, end == NULL, trace.span_ns)
+    is_inside = np.ones(len(start), np.bool_)
+    if study.window is not None:
+        is_inside = (start < study.window[1]) & (end > study.window[0])
+        start, end = np.maximum(start, study.window[0]), np.minimum(end, study.window[1])
     codes, keys = identities(ops, ("rank", "device_id"))
     engine, engines = words(ops["engine"])
     order = sorted(range(len(keys)), key=lambda at: tuple((part is None, part or 0) for part in keys[at]))
     low, high = (np.array([window[side] for window in windows], np.int64) for side in (0, 1))
     found: list[Measured] = []
     for place, code in enumerate(order):
-        rows = np.flatnonzero(codes == code)
+        rows = np.flatnonzero((codes == code) & is_inside)
         of_engine = {
             name: _Union((start[part], end[part]))
             for number, name in enumerate(engines)
             if len(part := rows[engine[rows] == number])
         }
-        found += _use(place, _Union((start[rows], end[rows])), of_engine, (low, high))
+        found += _use(place, _Union((start[rows], end[rows])), of_engine, (low, high), study.window)
         found += _waits(study, place, rows, roles, (low, high))
         found += _idle_causes(study, place, keys[code], (low, high))
         found += _barriers(study, place, codes == code, (low, high))
     return found
 
 
-def _use(place: int, busy: _Union, of_engine: dict[str, _Union], windows: tuple[Ids, Ids]) -> list[Measured]:
+def _use(
+    place: int,
+    busy: _Union,
+    of_engine: dict[str, _Union],
+    windows: tuple[Ids, Ids],
+    whole: tuple[int, int] | None,
+) -> list[Measured]:
     """Measure busy, idle, overlap and exposed time of one device."""
     low, high = windows
     lengths = (high - low).astype(np.float64)
-    span = (int(busy.start[0]), int(busy.end[-1])) if len(busy.start) else (0, 0)
+    span = whole or ((int(busy.start[0]), int(busy.end[-1])) if len(busy.start) else (0, 0))
     window = span[1] - span[0]
     busy_steps = busy.within(low, high)
-    gaps = _Union((busy.end[:-1], busy.start[1:]))
+    gaps = _Union(subtract((np.array([span[0]]), np.array([span[1]])), (busy.start, busy.end)))
     idle = window - busy.length
 
     def one(name: str, of: str, value: float, steps: Any, proof: tuple[int, int] | None) -> Measured:
@@ -204,7 +214,7 @@ def _waits(
     study: Study, place: int, rows: Ids, roles: tuple[Ids, Sequence[str]], windows: tuple[Ids, Ids]
 ) -> list[Measured]:
     """Measure percentiles of the waits of the operations of one device, by stream role."""
-    wait = study.waits.wait_ns[rows]
+    wait = study.waits_in_window.wait_ns[rows]
     start = study.trace.column("ops", "start_ns")[rows]
     role = roles[0][rows]
     found = []

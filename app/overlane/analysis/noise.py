@@ -11,14 +11,15 @@ sides as small as the smaller, instead of the normal one), nor that resampling n
 spread (hence the square root of n / (n - 1)). Stretched, two sides that differ by nothing are told apart in
 at most as many cases as the level admits; the tests simulate this.
 
-Ratios are differences of logarithms.
+Ratios are differences of logarithms. Where each number of one side has its partner in the other, the ratios
+of the partners are the units of one sample: work that differs from one occurrence to the next cancels out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from statistics import NormalDist
 from typing import Any, TypeAlias
@@ -32,6 +33,7 @@ __all__ = [
     "adjusted",
     "blocks",
     "differences",
+    "paired_ratios",
     "ratios",
     "student_quantile",
     "student_tail",
@@ -91,18 +93,26 @@ def differences(
         >>> found.change, found.low > 0
         (10.0, True)
     """
+    return _estimated(rows, level, seed)
+
+
+def _estimated(rows: Sequence[tuple[Units, ...]], level: float, seed: int) -> list[Estimate | None]:
+    """Return the estimate of each row: of two samples, or of one against 0."""
     found: list[Estimate | None] = [None] * len(rows)
-    shapes: dict[tuple[int, int], list[int]] = {}
-    for place, (before, after) in enumerate(rows):
-        if min(len(before), len(after)) >= LEAST_UNITS:
-            shapes.setdefault((len(before), len(after)), []).append(place)
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for place, samples in enumerate(rows):
+        if min(map(len, samples)) >= LEAST_UNITS:
+            shapes.setdefault(tuple(map(len, samples)), []).append(place)
     for shape, places in sorted(shapes.items()):
         weights = [
             _resampling(count, np.random.default_rng((seed, side, count))) for side, count in enumerate(shape)
         ]
         for first in range(0, len(places), _CHUNK_ROWS):
             chunk = places[first : first + _CHUNK_ROWS]
-            sides = [np.sort(np.stack([rows[place][side] for place in chunk]), axis=1) for side in (0, 1)]
+            sides = [
+                np.sort(np.stack([rows[place][side] for place in chunk]), axis=1)
+                for side in range(len(shape))
+            ]
             for place, estimate in zip(chunk, _estimates(sides, weights, level), strict=True):
                 found[place] = estimate
     return found
@@ -129,6 +139,45 @@ def ratios(
     """
     logs = [(np.log(before), np.log(after)) for before, after in rows]
     return [None if found is None else _raised(found) for found in differences(logs, level=level, seed=seed)]
+
+
+def paired_ratios(
+    rows: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]],
+    *,
+    level: float = 0.95,
+    seed: int = _SEED,
+) -> list[tuple[Estimate, int] | None]:
+    """Return for each row how much longer the partners in the candidate take, as a geometric mean.
+
+    Args:
+        rows: Numbers of the baseline and of their partners in the candidate, both shape (pairs,), all above
+            0, in the order in which they were measured.
+        level: Share of intervals that hold the true ratio.
+        seed: Seed of the resampling.
+
+    Returns:
+        An estimate per row with the number of units (blocks of pairs) that it rests on; None where they are
+        fewer than `LEAST_UNITS`. Its baseline is the geometric mean of the baseline's numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> estimate, units = paired_ratios([(np.array([10.0, 90, 500]), np.array([11.0, 99, 550]))])[0]
+        >>> round(estimate.change, 6), estimate.low > 1, units
+        (1.1, True, 3)
+    """
+    logs = [(np.log(before), np.log(after)) for before, after in rows]
+    units = [blocks(after - before) for before, after in logs]
+    found: list[tuple[Estimate, int] | None] = []
+    for one, (before, _), sample in zip(
+        _estimated([(sample,) for sample in units], level, seed), logs, units, strict=True
+    ):
+        if one is None:
+            found.append(None)
+            continue
+        typical = float(before.mean())
+        whole = replace(one, baseline=typical, candidate=typical + one.change)
+        found.append((_raised(whole), len(sample)))
+    return found
 
 
 def _raised(found: Estimate) -> Estimate:
@@ -247,14 +296,21 @@ def _typical(units: Units) -> tuple[Units, Units]:
 
 
 def _estimates(sides: Sequence[Units], weights: Sequence[Units], level: float) -> Iterable[Estimate]:
-    """Yield the estimate of each row, from sorted units and the resamples' weights of both sides."""
-    (before, error_before), (after, error_after) = (_typical(side) for side in sides)
+    """Yield the estimate of each row, from sorted units and the resamples' weights of both sides.
+
+    A single side is held against 0.
+    """
+    typical, errors = zip(*(_typical(side) for side in sides), strict=True)
+    after = typical[-1]
+    before = typical[0] if len(sides) > 1 else np.zeros_like(after)
     counts = [side.shape[1] for side in sides]
     kept = [count - 2 * _trimmed(count) for count in counts]
     stretch = math.sqrt(max(count / (count - 1) for count in counts)) / NormalDist().inv_cdf(0.5 + level / 2)
-    resampled = sides[1] @ weights[1] - sides[0] @ weights[0]
+    resampled = sides[-1] @ weights[-1]
+    if len(sides) > 1:
+        resampled -= sides[0] @ weights[0]
     ends = np.quantile(resampled, [0.5 - level / 2, 0.5 + level / 2], axis=1)
-    squares = error_before + error_after
+    squares = sum(errors, np.zeros_like(after))
     for row, change in enumerate(after - before):
         least = 1e-12 * max(abs(before[row]), abs(after[row]))  # rounding is no spread
         if squares[row] <= least * least:
@@ -262,8 +318,8 @@ def _estimates(sides: Sequence[Units], weights: Sequence[Units], level: float) -
             chance = 0.0 if abs(exact) > least else 1.0
             yield Estimate(float(before[row]), float(after[row]), exact, exact, exact, chance)
             continue
-        parts = error_before[row] ** 2 / (kept[0] - 1) + error_after[row] ** 2 / (kept[1] - 1)
-        freedom = max(min(float(squares[row] ** 2 / parts), 2.0 * (min(kept) - 1)), 1.0)
+        parts = sum(error[row] ** 2 / (count - 1) for error, count in zip(errors, kept, strict=True))
+        freedom = max(min(float(squares[row] ** 2 / parts), float(len(sides)) * (min(kept) - 1)), 1.0)
         factor = stretch * _cached_quantile(1 - level, math.floor(100 * freedom) / 100)
         low, high = (float(change + (end - change) * factor) for end in ends[:, row])
         chance = student_tail(float(change / math.sqrt(squares[row])), freedom)

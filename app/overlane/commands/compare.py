@@ -170,6 +170,7 @@ def _operations(found: Comparison, most: int) -> str:
             f"{row.name[:60]} ({row.stream_role})",
             str(row.baseline_count),
             str(row.candidate_count),
+            str(row.pair_count),
             format_ns(row.baseline_median_ns),
             format_ns(row.candidate_median_ns),
             format_ns(row.difference_ns),
@@ -181,7 +182,18 @@ def _operations(found: Comparison, most: int) -> str:
     ]
     if not rows:
         return ""
-    head = ["operation", "count", "then", "median", "then", "total changed", "ratio", "interval", "verdict"]
+    head = [
+        "operation",
+        "count",
+        "then",
+        "paired",
+        "median",
+        "then",
+        "total changed",
+        "ratio",
+        "interval",
+        "verdict",
+    ]
     left = len(found.operations) - len(rows)
     more = f"\n{left} more with less work; --json lists all" if left else ""
     return table_text(head, rows) + more + _why(found, found.operations[:most])

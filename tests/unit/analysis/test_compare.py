@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import overlane
-from overlane.analysis.compare import compare
+from overlane.analysis.compare import compare, compare_studies
 from overlane.analysis.engines import engine_report
 from overlane.analysis.matching import group, pair, plain_name
 from overlane.analysis.measures import measure
@@ -141,10 +141,12 @@ def test_captures_that_differ_as_wholes_are_not_taken_for_a_change():
 def test_the_basis_is_said():
     generator = np.random.default_rng(14)
     one = compare(run_of(generator), run_of(generator))
-    assert (one.operation_basis, one.metric_basis) == ("occurrences", "none")
+    assert (one.operation_basis, one.metric_basis) == ("pairs", "none")
     assert one.verdict == "not comparable"
     assert "noise is not known" in one.metrics[0].verdict.reason
-    assert "three or more captures" in one.basis_sentence
+    for said in (one.basis_sentence, one.metrics[0].verdict.reason):
+        assert "three or more captures a side (`overlane run WORKLOAD --repeat 5`" in said
+    assert {row.basis for row in one.operations} == {"pairs"}
     steps = compare(run_of(generator, steps=10), run_of(generator, steps=10))
     assert (steps.metric_basis, steps.step) == ("steps", "step *")
     three = compare([run_of(generator) for _ in range(3)], [run_of(generator) for _ in range(4)])
@@ -307,6 +309,65 @@ def test_too_few_occurrences():
     assert "4 against 2 times" in row.verdict.reason
 
 
+def layers(factor, *, order="abc" * 8, noise=0):
+    """Kernels of one name whose sizes differ a hundredfold by what they follow, as layers do."""
+    lengths, ops, now = {"a": 1_000, "b": 20_000, "c": 100_000}, [], 0
+    generator = np.random.default_rng(noise)
+    for letter in order:
+        length = lengths[letter] * factor * np.exp(generator.normal(0, 0.01))
+        ops += [(7, f"before {letter}", now, now + 100), (7, "gemm", now + 200, now + 200 + length)]
+        now += 300 + int(length)
+    return trace_of(ops)
+
+
+def test_pairs_tell_a_change_that_the_spread_of_sizes_hides():
+    (row,) = [x for x in compare(layers(1.03, noise=1), layers(1)).operations if x.name == "gemm"]
+    assert (row.pair_count, row.same_dependency_count, row.basis) == (24, 24, "pairs")
+    assert row.verdict.word == "slower"
+    assert 1.01 < row.judgement.low < row.judgement.change < row.judgement.high < 1.05
+    assert row.judgement.units == (20, 20)
+
+
+def test_pairs_hold_when_launches_are_left_out():
+    """Without the third of its layers the candidate is as fast: partners are those that follow the same."""
+    (row,) = [
+        x for x in compare(layers(1, order="ac" * 8, noise=2), layers(1)).operations if x.name == "gemm"
+    ]
+    assert (row.baseline_count, row.candidate_count) == (24, 16)
+    assert (row.pair_count, row.same_dependency_count) == (16, 16)
+    assert row.verdict.word == "no difference beyond noise"
+    assert 0.98 < row.judgement.change < 1.02
+
+
+def test_occurrences_are_used_where_most_have_no_partner():
+    ops = [(7, "gemm", 1000 * k, 1000 * k + 100 + k % 3) for k in range(40)]
+    (row,) = compare(trace_of(ops[:10]), trace_of(ops)).operations
+    assert (row.pair_count, row.basis, row.judgement.units) == (10, "occurrences", (20, 10))
+
+
+# ---- windows
+
+
+def test_only_what_lies_in_the_windows_is_compared():
+    def run(lengths):
+        return trace_of([(7, "gemm", 1000 * k, 1000 * k + length) for k, length in enumerate(lengths)])
+
+    # The windows hold the four that differ and one more.
+    baseline = run([100] * 10 + [101, 102, 103, 104] + [100] * 10)
+    candidate = run([100] * 4 + [201, 202, 203, 204] + [100] * 2)
+    found = compare_studies(
+        [Study(candidate, window=(4000, 8100))], [Study(baseline, window=(10_000, 14_100))], least_fraction=0
+    )
+    (row,) = found.operations
+    assert (row.baseline_count, row.candidate_count, row.pair_count) == (5, 5, 5)
+    assert (row.baseline_work_ns, row.candidate_work_ns) == (510, 910)
+    assert row.verdict.word == "slower"
+    values = {x.metric: (x.baseline, x.candidate) for x in found.metrics}
+    assert values["window_ns"] == (4100, 4100)
+    assert values["busy_ns"] == (510, 910)
+    assert values["idle_ns"] == (4100 - 510, 4100 - 910)
+
+
 def test_what_appeared_and_vanished():
     found = compare(
         trace_of([(7, "a", 0, 50), (7, "new", 60, 90)]), trace_of([(7, "a", 0, 50), (7, "old", 60, 80)])
@@ -440,6 +501,7 @@ def test_measures_are_the_numbers_of_the_report(samples, sample):
     groups = group([trace])
     roles = groups.captures[0].group, [key[1] for key in groups.keys]
     window = (trace.span_ns // 3, trace.span_ns // 2)
+    narrowed = {(m.measure.name, m.of): m for m in measure(Study(trace, window=window), roles=roles)}
     found = {(m.measure.name, m.of): m for m in measure(Study(trace), roles=roles, windows=[window])}
     (whole,) = engine_report(trace).devices
     (part,) = engine_report(trace, window=window).devices
@@ -468,9 +530,12 @@ def test_measures_are_the_numbers_of_the_report(samples, sample):
     ]:
         assert found[name, of].value == ask(whole), (name, of)
         assert found[name, of].steps.tolist() == [ask(part)], (name, of)
+        assert narrowed[name, of].value == ask(part) if (name, of) in narrowed else not ask(part), (name, of)
     assert found["window_ns", ""].value == whole.window_ns
     causes = [one for (name, _), one in found.items() if name == "idle_cause_ns"]
     assert sum(one.value for one in causes) == whole.idle_ns
+    causes_inside = [one.value for (name, _), one in narrowed.items() if name == "idle_cause_ns"]
+    assert sum(causes_inside) == narrowed["idle_ns", ""].value == part.idle_ns
     low, high = max(window[0], whole.window[0]), min(window[1], whole.window[1])
     inside = max(high - low, 0)
     assert sum(one.steps[0] for one in causes) == part.idle_ns - (window[1] - window[0]) + inside

@@ -16,6 +16,7 @@ from overlane.analysis.noise import (
     adjusted,
     blocks,
     differences,
+    paired_ratios,
     ratios,
     student_quantile,
     student_tail,
@@ -54,6 +55,29 @@ def test_equal_sides_are_told_apart_no_more_often_than_the_level_admits(shape, c
     after = SHAPES[shape](generator, (TRIALS, counts[1]))
     found = ratios([*zip(before, after, strict=True)])
     assert sum(map(told_apart, found)) / TRIALS <= ALLOWED
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("count", [3, 5, 10, 20, 60])
+def test_equal_partners_are_told_apart_no_more_often_than_the_level_admits(shape, count):
+    """The pairs differ a hundredfold from one another, the partners only by noise."""
+    generator = np.random.default_rng(8)
+    sizes = np.exp(generator.uniform(0, math.log(100), (TRIALS, count)))
+    sides = [np.maximum(sizes * SHAPES[shape](generator, (TRIALS, count)), 1) for _ in range(2)]
+    found = paired_ratios([*zip(*sides, strict=True)])
+    assert sum(told_apart(estimate) for estimate, _ in found) / TRIALS <= ALLOWED
+
+
+def test_a_tenth_more_is_seen_in_pairs_whatever_their_sizes():
+    generator = np.random.default_rng(9)
+    sizes = np.exp(generator.uniform(0, math.log(100), (TRIALS, 10)))
+    before, after = (sizes * SHAPES["steady"](generator, (TRIALS, 10)) for _ in range(2))
+    found = paired_ratios([*zip(before, 1.1 * after, strict=True)])
+    assert sum(estimate.low > 1 for estimate, _ in found) / TRIALS >= 0.8
+    unpaired = ratios([*zip(before, 1.1 * after, strict=True)])
+    assert sum(estimate.low > 1 for estimate in unpaired) / TRIALS < 0.2
+    assert found[0][0].change * found[0][0].baseline == pytest.approx(found[0][0].candidate)
+    assert paired_ratios([(before[0][:2], after[0][:2])]) == [None]
 
 
 @pytest.mark.parametrize(
