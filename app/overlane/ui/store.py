@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from overlane.errors import NotInLibraryError, OverlaneError
+from overlane.ui.chain import Paths
 from overlane.ui.facts import TraceFacts, trace_facts
 from overlane.ui.naming import enumerated, short_name, slug
 from overlane.ui.precompile import Precompiler
 from overlane.ui.reasons import ReasonsStore
+from overlane.ui.studies import Studies
 
 if TYPE_CHECKING:
     from overlane.cache import OpenedTrace, TraceCache
@@ -97,7 +99,9 @@ class TraceStore:
         name_of: Name to show for a named file; by default the file's name without suffixes.
 
     Attributes:
-        reasons: The causes of its traces.
+        studies: The analyses of its traces, one study per trace and window.
+        reasons: The causes of its traces, for the timeline.
+        paths: The critical paths of its traces, for the timeline.
     """
 
     def __init__(
@@ -124,7 +128,9 @@ class TraceStore:
         self._version = 0
         self._is_closing = False
         self._precompiler = Precompiler()
-        self.reasons = ReasonsStore()
+        self.studies = Studies()
+        self.reasons = ReasonsStore(self.studies)
+        self.paths = Paths(self.studies)
         for path in paths:
             self._add(path.resolve(), name_of(path), is_named=True)
         self.rescan()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from overlane.analysis.rows.advice import advice_counts, advice_rows
 from overlane.commands.report.section import Block, Row, Rows, Section, fraction
 
 if TYPE_CHECKING:
@@ -14,18 +14,6 @@ __all__ = ["SECTIONS"]
 
 _SHOWN = 8
 _SHOWN_ROWS = 5
-
-
-def _rows(study: Study) -> Rows:
-    return [dataclasses.asdict(finding) for finding in study.advice.findings]
-
-
-def _not_checked(study: Study) -> dict[str, Any]:
-    return {
-        "advice_checked": list(study.advice.checked),
-        "advice_left_out": study.advice.left_out,
-        "advice_not_checked": [dataclasses.asdict(item) for item in study.advice.not_checked],
-    }
 
 
 def _text(study: Study, rows: Rows) -> list[Block]:
@@ -77,8 +65,8 @@ SECTIONS = (
         "advice",
         "What to change first",
         "findings ranked by the time they cost",
-        _rows,
+        advice_rows,
         _text,
-        more=_not_checked,
+        more=advice_counts,
     ),
 )

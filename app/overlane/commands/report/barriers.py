@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from overlane.commands.report.naming import cut, stream_name
+from overlane.analysis.rows.barriers import barrier_rows, barrier_sums
+from overlane.analysis.rows.naming import cut, stream_name
 from overlane.commands.report.section import (
     Block,
     Columns,
@@ -13,7 +13,6 @@ from overlane.commands.report.section import (
     Rows,
     Section,
     Table,
-    fraction,
     ns,
     plain,
     share,
@@ -28,19 +27,6 @@ _SHOWN = 15
 _STREAMS = 3
 
 
-def _rows(study: Study) -> Rows:
-    found = study.barriers
-    rows = []
-    for place in range(len(found)):
-        row = dataclasses.asdict(found[place])
-        streams = [study.stream(number) for number in row["streams_held"]]
-        row["streams_held"] = [stream["stream_id"] for stream in streams]
-        row["stream_rows"] = [stream["stream_row"] for stream in streams]
-        row["ops_held"] = list(row["ops_held"])
-        rows.append(row)
-    return rows
-
-
 def _text(study: Study, rows: Rows) -> list[Block]:
     from overlane.analysis.proof import why_unproven  # noqa: PLC0415
 
@@ -49,21 +35,7 @@ def _text(study: Study, rows: Rows) -> list[Block]:
     if not costly:
         held = f"{len(rows)} synchronizations held nothing back." if rows else "Nothing held several streams."
         return [missing or held]
-    total = sum(row["lost_ns"] for row in costly)
-    by_kind: dict[str, list[Row]] = {}
-    for row in costly:
-        by_kind.setdefault(row["kind"], []).append(row)
-    sums = [
-        {
-            "kind": kind.replace("_", " "),
-            "count": len(each),
-            "lost_ns": sum(row["lost_ns"] for row in each),
-            "fraction": fraction(sum(row["lost_ns"] for row in each), total),
-            "ops": len({op for row in each for op in row["ops_held"]}),
-        }
-        for kind, each in by_kind.items()
-    ]
-    sums.sort(key=lambda row: -row["lost_ns"])
+    sums = [row | {"kind": row["kind"].replace("_", " ")} for row in barrier_sums(study)]
     lines = [_line(study, row) for row in costly[: _SHOWN + 1]]
     blocks: list[Block] = [Table(sums, _SUMS)]
     blocks += ["The costliest:", Table([*lines, *costly[len(lines) :]], _COLUMNS, _SHOWN)]
@@ -96,7 +68,7 @@ def _line(study: Study, row: Row) -> dict[str, Any]:
 
 _SUMS: Columns = (
     ("kind", plain("kind")), ("barriers", plain("count")), ("lost", ns("lost_ns")),
-    ("of all", share("fraction")),     ("operations held", plain("ops")),
+    ("of all", share("fraction")),     ("operations held", plain("op_count")),
 )  # fmt: skip
 _COLUMNS: Columns = (
     ("kind", plain("kind")), ("what it is", plain("row")), ("lost", ns("lost_ns")),
@@ -106,5 +78,7 @@ _COLUMNS: Columns = (
 )  # fmt: skip
 
 SECTIONS = (
-    Section("barriers", "Barriers", "what held several streams or threads, by what it cost", _rows, _text),
+    Section(
+        "barriers", "Barriers", "what held several streams or threads, by what it cost", barrier_rows, _text
+    ),
 )

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from overlane.commands.report.naming import cut
+from overlane.analysis.rows.naming import cut
+from overlane.analysis.rows.path import (
+    PATH_TITLES,
+    longest_links,
+    path_by_kind,
+    path_by_name,
+    path_rows,
+    slack_counts,
+)
 from overlane.commands.report.section import (
     Block,
     Columns,
@@ -24,107 +32,44 @@ if TYPE_CHECKING:
 __all__ = ["SECTIONS"]
 
 _SHOWN = 12
-_KINDS = {
-    "operation": "device work",
-    "device_wait": "the device, before it started the operation",
-    "launch": "launch calls",
-    "call": "other host calls",
-    "host": "the host, between calls",
-}
-
-
-def _rows(study: Study) -> Rows:
-    from overlane.analysis.critical_path import PATH_KINDS  # noqa: PLC0415
-
-    found = study.critical_path
-    return [
-        {
-            "op_id": None if op < 0 else int(op),
-            "call_id": None if call < 0 else int(call),
-            "start_ns": int(start),
-            "end_ns": int(end),
-            "kind": PATH_KINDS[kind],
-        }
-        for op, call, start, end, kind in zip(
-            found.op, found.call, found.start_ns, found.end_ns, found.kind, strict=True
-        )
-    ]
+_LONGEST = 8
 
 
 def _text(study: Study, rows: Rows) -> list[Block]:
     total = sum(row["end_ns"] - row["start_ns"] for row in rows)
     if not total:
         return ["No operation ran in the window, so nothing decides how long it takes."]
-    names = _Names(study)
-    kinds: dict[str, Row] = {}
-    named: dict[tuple[str, str], Row] = {}
-    for row in rows:
-        length = row["end_ns"] - row["start_ns"]
-        kind, name = _KINDS[row["kind"]], names.of(row)
-        _add(kinds.setdefault(kind, {"what": kind, "ns": 0, "count": 0}), length)
-        _add(named.setdefault((kind, name), {"what": kind, "name": name, "ns": 0, "count": 0}), length)
-    for each in (*kinds.values(), *named.values()):
-        each["fraction"] = fraction(each["ns"], total)
-    longest = sorted(rows, key=lambda row: row["start_ns"] - row["end_ns"])[:_LONGEST]
+    kinds = [row | {"what": PATH_TITLES[row["kind"]]} for row in path_by_kind(study)]
+    names = [row | {"what": PATH_TITLES[row["kind"]], "name": _called(row)} for row in path_by_name(study)]
     lines = [
         {
-            "what": _KINDS[row["kind"]],
-            "name": names.of(row) + ("" if row["op_id"] is None else f" ({row['op_id']})"),
+            "what": PATH_TITLES[row["kind"]],
+            "name": _called(row) + ("" if row["op_id"] is None else f" ({row['op_id']})"),
             "ns": row["end_ns"] - row["start_ns"],
             "fraction": fraction(row["end_ns"] - row["start_ns"], total),
             "where": f"{row['start_ns']}:{row['end_ns']}",
         }
-        for row in longest
+        for row in longest_links(study, _LONGEST)
     ]
     return [
         "Making anything else faster does not end the window earlier; making these faster may.",
-        Table(_sorted(kinds), _PARTS),
-        Table(_sorted(named), _NAMES, _SHOWN),
+        Table(kinds, _PARTS),
+        Table(names, _NAMES, _SHOWN),
         "Its longest links:",
         Table(lines, _LINKS),
         _slack(study),
     ]
 
 
-class _Names:
-    """What the links of the path are called; a path can have as many as there are operations."""
-
-    def __init__(self, study: Study) -> None:
-        from overlane.analysis.work import text_codes  # noqa: PLC0415 - help must answer without it
-
-        self._tables = []
-        for table, key in (("ops", "op_id"), ("api_calls", "call_id")):
-            codes, names = text_codes(study.trace.table(table)["name"])
-            self._tables.append((key, codes, [cut(name) for name in names]))
-
-    def of(self, row: Row) -> str:
-        for key, codes, names in self._tables:
-            if row[key] is not None:
-                name = names[codes[row[key]]]
-                return f"before {name}" if row["kind"] == "host" else name
-        return "-"
-
-
-_LONGEST = 8
+def _called(row: Row) -> str:
+    return f"before {cut(row['name'])}" if row["kind"] == "host" else cut(row["name"])
 
 
 def _slack(study: Study) -> str:
     """Say how many operations could take longer without harm."""
-    import numpy as np  # noqa: PLC0415 - help must answer without it
-
-    slack = np.asarray(study.critical_path.slack_ns)
-    known = slack[slack >= 0]
-    tight = int((known == 0).sum())
-    return f"{tight} of {len(known)} operations have no slack: any growth of theirs moves the end."
-
-
-def _add(row: Row, length_ns: int) -> None:
-    row["ns"] += length_ns
-    row["count"] += 1
-
-
-def _sorted(rows: dict[Any, Row]) -> Rows:
-    return sorted(rows.values(), key=lambda row: -row["ns"])
+    counts = slack_counts(study)
+    tight, known = counts["tight_count"], counts["known_count"]
+    return f"{tight} of {known} operations have no slack: any growth of theirs moves the end."
 
 
 _PARTS: Columns = (
@@ -142,6 +87,6 @@ _LINKS: Columns = (
 
 SECTIONS = (
     Section(
-        "critical-path", "Critical path", "the chain that decides how long the window takes", _rows, _text
+        "critical-path", "Critical path", "the chain that decides how long the window takes", path_rows, _text
     ),
 )

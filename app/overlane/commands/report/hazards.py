@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from overlane.commands.report.naming import op_name
+from overlane.analysis.rows.hazards import hazard_counts, hazard_rows
+from overlane.analysis.rows.naming import op_name
 from overlane.commands.report.section import Block, Columns, Rows, Section, Table, plain
 
 if TYPE_CHECKING:
@@ -15,16 +15,6 @@ __all__ = ["SECTIONS"]
 
 _SHOWN = 10
 _FIXES = 3
-
-
-def _rows(study: Study) -> Rows:
-    found = study.hazards
-    return [{"hazard_id": int(at)} | dataclasses.asdict(found.row(int(at))) for at in study.hazard_places]
-
-
-def _counts(study: Study) -> dict[str, Any]:
-    found = study.hazards
-    return {"hazards_left_out": found.left_out_count, "accesses_unchecked": found.unchecked_count}
 
 
 def _text(study: Study, rows: Rows) -> list[Block]:
@@ -72,6 +62,11 @@ _COLUMNS: Columns = (
 
 SECTIONS = (
     Section(
-        "hazards", "Hazards", "accesses to the same bytes that nothing orders", _rows, _text, more=_counts
+        "hazards",
+        "Hazards",
+        "accesses to the same bytes that nothing orders",
+        hazard_rows,
+        _text,
+        more=hazard_counts,
     ),
 )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from overlane.commands.report.naming import cut, partition_name, stream_name
+from overlane.analysis.rows.naming import cut, partition_name, stream_name
+from overlane.analysis.rows.partitions import (
+    isolation_json,
+    isolation_rows,
+    partition_rows,
+    unproven_of_partitions,
+)
 from overlane.commands.report.section import (
     Block,
     Columns,
@@ -27,31 +32,6 @@ __all__ = ["SECTIONS"]
 
 _SHOWN = 15
 _SPREADS = ("alone", "beside", "elsewhere")
-
-
-def _rows(study: Study) -> Rows:
-    return [dataclasses.asdict(part) for part in study.partitions]
-
-
-def _isolation(study: Study) -> dict[str, Any]:
-    return {
-        "isolation": [dataclasses.asdict(each) for each in study.isolation],
-        "partitions_unproven": _unproven(study),
-    }
-
-
-def _unproven(study: Study) -> list[dict[str, str]]:
-    """Name what the trace cannot say of its partitions, each with the capability that is missing."""
-    from overlane.analysis.proof import why_unproven  # noqa: PLC0415
-
-    if not study.partitions:
-        return [{"capability": "partitions", "reason": why_unproven(study.trace, "partitions") or ""}]
-    found = []
-    for name in ("tpc_masks", "block_placement"):
-        reason = why_unproven(study.trace, name)
-        if reason and any(part.is_green for part in study.partitions):
-            found.append({"capability": name, "reason": reason})
-    return found
 
 
 def _text(study: Study, rows: Rows) -> list[Block]:
@@ -85,8 +65,8 @@ def _text(study: Study, rows: Rows) -> list[Block]:
         for row in rows
         if row["shared_channels"]
     ]
-    blocks += [f"Not proven here: {item['reason']}" for item in _unproven(study)]
-    spreads = [_spread(study, dataclasses.asdict(each)) for each in study.isolation]
+    blocks += [f"Not proven here: {item['reason']}" for item in unproven_of_partitions(study)]
+    spreads = [_spread(study, each) for each in isolation_rows(study)]
     flat = [line for lines in spreads for line in lines]
     if flat:
         blocks += [
@@ -146,8 +126,8 @@ SECTIONS = (
         "partitions",
         "Partitions",
         "SMs granted and used, and the isolation of critical streams",
-        _rows,
+        partition_rows,
         _text,
-        more=_isolation,
+        more=isolation_json,
     ),
 )

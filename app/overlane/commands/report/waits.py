@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from overlane.commands.report.naming import cut, device_name, partition_name, stream_name
+from overlane.analysis.rows.idle import IDLE_SCOPES, idle_rows
+from overlane.analysis.rows.naming import cut, device_name, partition_name, stream_name
+from overlane.analysis.rows.waits import distribution_by, wait_distributions, wait_rows
 from overlane.commands.report.section import (
     Block,
     Columns,
@@ -21,11 +22,7 @@ from overlane.commands.report.section import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from overlane.analysis.parts import Parts
     from overlane.analysis.study import Study
-    from overlane.analysis.waits import Quantiles
 
 __all__ = ["SECTIONS"]
 
@@ -35,117 +32,6 @@ _EARLY = (
     "Of all the time between issue and start of operations. What is issued early waits long without harm: "
     "look at what else than the order of its own stream it waited for."
 )
-_SCOPES = ("device", "partition", "stream")
-
-
-def _wait_rows(study: Study) -> Rows:
-    import numpy as np  # noqa: PLC0415 - help must answer without it
-
-    from overlane.analysis.causes import CAUSE_NAMES  # noqa: PLC0415
-    from overlane.analysis.isolation import distribution  # noqa: PLC0415
-
-    parts = study.wait_parts
-    rows = []
-    for which in _groups(parts.owner.astype(np.int64) * len(CAUSE_NAMES) + parts.cause):
-        ops, of = np.unique(parts.op[which], return_inverse=True)
-        length = parts.length_ns[which]
-        spread = distribution(np.bincount(of, weights=length).astype(np.int64), ops)
-        assert spread is not None  # noqa: S101 - a group has an operation
-        rows.append(
-            _stream(study, int(parts.owner[which[0]]))
-            | {
-                "cause": CAUSE_NAMES[int(parts.cause[which[0]])],
-                "total_ns": int(length.sum()),
-                "op_count": len(ops),
-                "held_ns": parts.union_ns(which),
-                "below_fit_error_ns": int(length[parts.is_below_fit_error[which]].sum()),
-                "p50_ns": spread.p50_ns,
-                "p90_ns": spread.p90_ns,
-                "p99_ns": spread.p99_ns,
-                "p999_ns": spread.p999_ns,
-                "max_ns": spread.max_ns,
-                "max_op_id": spread.max_op_id,
-                "longest": _longest(parts, which),
-            }
-        )
-    return sorted(rows, key=lambda row: -row["total_ns"])
-
-
-def _distributions(study: Study) -> dict[str, Any]:
-    """Return how long operations waited, by stream, partition, name and cause."""
-    return {
-        "wait_distributions": [
-            {"by": by}
-            | dataclasses.asdict(each)
-            | {"key": study.stream(each.key) if by == "stream" and isinstance(each.key, int) else each.key}
-            for by in ("stream", "partition", "name", "cause")
-            for each in _distribution(study, by)
-        ]
-    }
-
-
-def _distribution(study: Study, by: str) -> list[Quantiles]:
-    found = study.waits_in_window
-    has_any = len(found.op) if by == "cause" else (found.wait_ns >= 0).any()
-    return found.distribution(by) if has_any else []
-
-
-def _idle_rows(study: Study) -> Rows:
-    from overlane.analysis.causes import CAUSE_NAMES  # noqa: PLC0415
-
-    rows = []
-    for scope in _SCOPES:
-        parts = study.idle_parts(scope)
-        scoped = []
-        for which in _groups(parts.owner):
-            mine = parts.take(which)
-            by_cause = {CAUSE_NAMES[int(mine.cause[group[0]])]: group for group in _groups(mine.cause)}
-            spent = {cause: int(mine.length_ns[group].sum()) for cause, group in by_cause.items()}
-            spent = dict(sorted(spent.items(), key=lambda item: -item[1]))
-            scoped.append(
-                {"scope": scope}
-                | study.owner(scope, int(parts.owner[which[0]]))
-                | {
-                    "idle_ns": sum(spent.values()),
-                    "causes": spent,
-                    "below_fit_error_ns": int(mine.length_ns[mine.is_below_fit_error].sum()),
-                    "longest": {cause: _longest(mine, by_cause[cause]) for cause in spent},
-                }
-            )
-        rows += sorted(scoped, key=lambda row: -row["idle_ns"])
-    return rows
-
-
-def _groups(codes: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the rows of each code, in the order of the codes."""
-    import numpy as np  # noqa: PLC0415
-
-    order = np.argsort(codes, kind="stable")
-    yield from (rows for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if len(rows))
-
-
-def _stream(study: Study, owner: int) -> Row:
-    known = study.stream(owner)
-    return {key: known[key] for key in ("rank", "device_id", "context_id", "stream_id", "stream_row")}
-
-
-def _longest(parts: Parts, which: np.ndarray[Any, Any]) -> Row:
-    """Return the longest of some parts with the rows that prove it."""
-    part = int(which[parts.length_ns[which].argmax()])
-    table, row = parts.proof(part)
-    return {
-        "start_ns": int(parts.start_ns[part]),
-        "end_ns": int(parts.end_ns[part]),
-        "op_id": _known(parts.op[part]),
-        "proof_table": table,
-        "proof_row": row,
-        "call_id": _known(parts.call_row[part]),
-        "range_id": _known(parts.range_row[part]),
-    }
-
-
-def _known(row: Any) -> int | None:
-    return None if row < 0 else int(row)
 
 
 def _wait_text(study: Study, rows: Rows) -> list[Block]:
@@ -164,7 +50,7 @@ def _wait_text(study: Study, rows: Rows) -> list[Block]:
         _EARLY,
         Table(lines, _WAITS, _SHOWN),
     ]
-    kernels = [dataclasses.asdict(each) for each in _distribution(study, "name")]
+    kernels = [dataclasses.asdict(each) for each in distribution_by(study, "name")]
     kernels.sort(key=lambda row: -row["p99_ns"])
     blocks += ["Whole waits by name, the longest P99 first:", Table(kernels, _BY_NAME, _NAMED)]
     if below:
@@ -179,7 +65,7 @@ def _idle_text(study: Study, rows: Rows) -> list[Block]:
         return ["Nothing idled."]
     blocks: list[Block] = []
     windows = {(d.rank, d.device_id): d.window_ns for d in study.engines.devices}
-    for scope in _SCOPES:
+    for scope in IDLE_SCOPES:
         lines = [
             {
                 "who": _who(study, row),
@@ -253,11 +139,9 @@ SECTIONS = (
         "waits",
         "Waits by cause",
         "why operations waited after they were issued",
-        _wait_rows,
+        wait_rows,
         _wait_text,
-        more=_distributions,
+        more=wait_distributions,
     ),
-    Section(
-        "idle", "Idle time by cause", "why devices, partitions and streams idled", _idle_rows, _idle_text
-    ),
+    Section("idle", "Idle time by cause", "why devices, partitions and streams idled", idle_rows, _idle_text),
 )

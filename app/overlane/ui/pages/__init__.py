@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from overlane.ui.pages import compare, library, operations, overlap, timeline
+from overlane.ui.pages import (
+    advice,
+    compare,
+    hazards,
+    library,
+    operations,
+    overlap,
+    partitions,
+    path,
+    timeline,
+    waits,
+)
 
 if TYPE_CHECKING:
     import dash
@@ -38,5 +49,16 @@ class Page(Protocol):
         """Attach the page's callbacks to an app."""
 
 
-PAGES: tuple[Page, ...] = (library, timeline, overlap, operations, compare)
+PAGES: tuple[Page, ...] = (
+    library,
+    timeline,
+    advice,
+    waits,
+    overlap,
+    path,
+    partitions,
+    hazards,
+    operations,
+    compare,
+)
 """All pages in the order of the navigation; the first one is also at `/`."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from overlane.commands.report.section import Row
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from overlane.trace import Trace
 
-__all__ = ["cut", "device_name", "op_name", "partition_name", "stream_name"]
+__all__ = ["Row", "Rows", "cut", "device_name", "op_name", "partition_name", "row_name", "stream_name"]
+
+Row = dict[str, Any]
+Rows = list[Row]
 
 _WIDTH = 40
 _DEFAULTS = {"legacy_default": "default", "per_thread_default": "per-thread default"}
@@ -66,3 +67,10 @@ def op_name(trace: Trace, op_id: int | None) -> str:
     if op_id is None:
         return "-"
     return f"{cut(trace.table('ops')['name'][op_id].as_py())} ({op_id})"
+
+
+def row_name(trace: Trace, table: str, row: int, width: int = _WIDTH) -> str:
+    """Return the name of a row of any table; empty where the table has none."""
+    columns = trace.table(table)
+    names = columns["name"] if "name" in columns.schema.names else None
+    return "" if names is None else cut(names[row].as_py() or "", width)
