@@ -97,18 +97,19 @@ class Timeline:
         return self.locator.get_attribute(f"data-{name}") or ""
 
     def settle(self) -> None:
-        """Wait until motion has ended: the view stands still over several frames and is drawn in detail."""
+        """Wait until nothing moves and all is drawn: the view over several frames, in detail, with its causes."""
         still = self.page.evaluate(
             """async (id) => {
                 const frame = () => new Promise((done) => requestAnimationFrame(done));
                 let still = 0;
                 let before = null;
-                const end = performance.now() + 30000;
+                const end = performance.now() + 120000; // the first causes are compiled, too
                 while (still < 12 && performance.now() < end) {
                     await frame();
                     const data = document.getElementById(id)?.dataset ?? {};
                     const now = `${data.t0} ${data.t1} ${data.lanes} ${data.draws}`;
-                    still = now === before && data.ready === '1' ? still + 1 : 0;
+                    const isDone = data.ready === '1' && data.reasons !== 'computing';
+                    still = now === before && isDone ? still + 1 : 0;
                     before = now;
                 }
                 return still;

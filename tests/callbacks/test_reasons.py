@@ -16,6 +16,7 @@ from overlane.analysis.idle import idle
 from overlane.analysis.waits import waits
 from overlane.figures.units import format_ns
 from overlane.samples import sample_path
+from overlane.timeline import encode_tile
 from overlane.ui.server import create_app
 from overlane.ui.store import TraceStore
 
@@ -90,9 +91,9 @@ def test_barriers_of_a_window_are_the_costliest_with_their_lanes(legacy, found):
     assert first.proof_row not in {b["proof_row"] for b in before if b["kind"] == first.kind}
 
 
-def tile(client, lanes):
+def tile(client, lanes, layer="reasons"):
     """(wire lane, start, end, category) of the items of the overlay, in ns."""
-    data = client.get(f"{ADDRESS}/tile?t0=0&t1=142540664&px=16000&layer=reasons&lanes={lanes}").data
+    data = client.get(f"{ADDRESS}/tile?t0=0&t1=142540664&px=16000&layer={layer}&lanes={lanes}").data
     count = int(np.frombuffer(data, "<u4", 1, 4)[0])
     at = 48
     start, end = np.frombuffer(data, "<f4", count, at), np.frombuffer(data, "<f4", count, at + 4 * count)
@@ -206,6 +207,72 @@ def test_the_critical_path_is_walked_to_both_ends(legacy, found):
             assert len(seen) <= len(goal)
         assert seen == goal
     assert len(expected) > 2
+
+
+def walked(client, path, query):
+    """The rows of a path from its first to its last link, as the route walks them."""
+    seen, place, at = [], 0, int(path.start_ns[0]) - 1
+    while True:
+        begin = f"&table={seen[-1][0]}&row={seen[-1][1]}&place={place}" if seen else ""
+        link = client.get(f"{ADDRESS}/reasons/path?by=1&at={at}{begin}{query}").json["link"]
+        if link is None:
+            return seen
+        seen.append((link["table"], link["row"]))
+        place = link["place"]
+
+
+@pytest.mark.parametrize("passing", ["", "&passing=1"])
+def test_the_critical_path_of_a_window_is_walked_and_drawn(legacy, found, passing):
+    trace, deps, *_ = found
+    _, client = legacy
+    end = int(trace.column("ops", "end_ns")[3])
+    window = (int(trace.column("ops", "start_ns")[1]), end)
+    path = critical_path(trace, deps, window=window)
+    rows = [int(op) for at, op in enumerate(path.op) if op >= 0 and (at == 0 or path.op[at - 1] != op)]
+    query = f"&from={window[0]}&to={window[1]}{passing}"
+    ops = [row for table, row in walked(client, path, query) if table == "ops"]
+    assert ops == rows
+    assert rows != [int(op) for op in critical_path(trace, deps).op if op >= 0], "another than of the whole"
+    lanes = len(client.get(f"{ADDRESS}/timeline").json["lanes"])
+    drawn = tile(client, f"0-{lanes - 1}", f"path{query}")
+    links = [(s, e) for s, e in zip(path.start_ns, path.end_ns, strict=True) if e - s > 20_000]
+    shown = sorted((s, e) for _, s, e, _ in drawn if e - s > 20_000)
+    assert len(shown) <= len(links)
+    assert max(e for _, e in shown) == pytest.approx(end, abs=16)  # float32 over 142 ms
+
+
+def test_a_window_of_a_path_that_ends_before_it_starts_is_refused(legacy):
+    answer = legacy[1].get(f"{ADDRESS}/reasons/path?by=1&at=0&from=20&to=10")
+    assert answer.status_code == 400
+    assert "later than from" in answer.json["error"]
+
+
+def test_pages_and_timeline_share_one_study(legacy):
+    store, _ = legacy
+    opened = store.opened(NAME)
+    reasons, study = store.reasons.get(opened, None), store.studies.study(opened)
+    assert reasons.waits is study.waits
+    assert reasons.barriers is study.barriers
+    assert store.paths.get(opened, None, None).path is study.critical_path
+
+
+def test_overlays_are_kept_with_the_trace(legacy, cache, monkeypatch):
+    legacy[0].paths.get(legacy[0].opened(NAME), None, None)
+    monkeypatch.setattr("overlane.timeline.overlay.overlay_arrays", lambda *_: pytest.fail("made again"))
+    again = TraceStore([sample_path(NAME)], cache=cache)
+    try:
+        again.request(NAME)
+        settle(again, NAME)
+        opened = again.opened(NAME)
+        until = time.monotonic() + WAIT_S
+        while again.reasons.get(opened, None) is None or again.paths.get(opened, None, None) is None:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        new = again.reasons.get(opened, None).overlay.tile(0, 10**9, 1000)
+        old = legacy[0].reasons.get(legacy[0].opened(NAME), None).overlay.tile(0, 10**9, 1000)
+        assert encode_tile(new) == encode_tile(old)
+    finally:
+        again.close()
 
 
 def test_the_trace_has_a_table_of_the_barriers_that_are_drawn(legacy, found):

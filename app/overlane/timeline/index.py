@@ -5,7 +5,7 @@ One folder holds one `.npy` file per array of `slices.Slices`, mapped into memor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,17 @@ from overlane.timeline import building, storing
 from overlane.timeline.categories import CATEGORY_LIMIT
 from overlane.timeline.slices import LONG_NS, Slices
 
-__all__ = ["MAX_WIRE_LANES", "Extras", "Layer", "Placement", "build_index", "open_index", "union_layer"]
+__all__ = [
+    "INDEX_ARRAYS",
+    "MAX_WIRE_LANES",
+    "Extras",
+    "Layer",
+    "Placement",
+    "build_index",
+    "index_of",
+    "open_index",
+    "union_layer",
+]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -33,6 +43,10 @@ MAX_WIRE_LANES = 65_535
 
 MAX_SUBLANES = 256
 """Sublanes of one lane; what still overlaps is drawn as union runs on one more, so a lane stays a lane."""
+
+_EXTRA_ARRAYS = ("weight_at", "weight_sum", "height_at", "height")
+INDEX_ARRAYS = (*Slices._fields, *_EXTRA_ARRAYS)
+"""Names of the arrays of an index."""
 
 _NO_ORDER = np.zeros(0, np.int64)
 _NO_ROWS = np.zeros(0, np.int64)
@@ -375,7 +389,16 @@ def open_index(folder: Path) -> tuple[Slices, Extras]:
             return np.asarray(values)
         return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
 
-    slices = Slices(*(load(name) for name in Slices._fields))
-    extras = Extras(*(load(name) for name in ("weight_at", "weight_sum", "height_at", "height")))
+    return index_of({name: load(name) for name in INDEX_ARRAYS})
+
+
+def index_of(arrays: Mapping[str, Array]) -> tuple[Slices, Extras]:
+    """Return an index of its arrays, which must not be writable.
+
+    Raises:
+        ValueError: They do not fit together.
+    """
+    slices = Slices(*(arrays[name] for name in Slices._fields))
+    extras = Extras(*(arrays[name] for name in _EXTRA_ARRAYS))
     storing.check(slices, extras)
     return slices, extras

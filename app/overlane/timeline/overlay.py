@@ -6,6 +6,8 @@ under it, so that a client knows them without asking.
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from overlane.timeline.index import Layer
+from overlane.timeline.index import INDEX_ARRAYS, Layer, index_of, read_only
 from overlane.timeline.lanes import Lane, Tracks
 from overlane.timeline.timeline import Timeline, write_timeline
 from overlane.trace import Trace
 
-__all__ = ["chosen_slices", "write_overlay"]
+__all__ = ["chosen_slices", "open_overlay", "overlay_arrays"]
 
 Array = npt.NDArray[Any]
+
+_META, _META_FILE = "meta", "timeline.json"
 
 
 def chosen_slices(timeline: Timeline, chosen: Mapping[str, Array]) -> Layer:
@@ -54,10 +58,10 @@ def chosen_slices(timeline: Timeline, chosen: Mapping[str, Array]) -> Layer:
     )  # fmt: skip
 
 
-def write_overlay(
-    trace: Trace, rank: int | None, layers: Sequence[Layer], tables: Sequence[str], folder: Path
-) -> None:
-    """Write an overlay's index into an existing empty folder; `Timeline.open` opens it.
+def overlay_arrays(
+    trace: Trace, rank: int | None, layers: Sequence[Layer], tables: Sequence[str]
+) -> dict[str, Array]:
+    """Return the arrays of an overlay's index, which `open_overlay` takes.
 
     Args:
         trace: Trace that the rows are of.
@@ -65,14 +69,43 @@ def write_overlay(
         layers: Intervals on numbered lanes. Those of one lane do not overlap, so that each lane is one wire
             lane of the same number.
         tables: Table of each lane's rows; its length is the number of lanes.
-        folder: Where to write.
 
     Raises:
         ValueError: Intervals of one lane overlap.
         TraceUnreadableError: There are more lanes than the wire format can number.
     """
     lanes = [Lane(str(at), "", "", "stream", table, layer="") for at, table in enumerate(tables)]
-    placement = write_timeline(trace, rank, Tracks([], lanes, list(layers)), folder)
-    if (placement.sublanes > 1).any():
-        wrong = int(np.argmax(placement.sublanes > 1))
-        raise ValueError(f"intervals of lane {wrong} overlap; cut them first")
+    # Mapped files stay readable once the folder is gone.
+    with tempfile.TemporaryDirectory(prefix="overlane-") as name:
+        folder = Path(name)
+        placement = write_timeline(trace, rank, Tracks([], lanes, list(layers)), folder)
+        if (placement.sublanes > 1).any():
+            wrong = int(np.argmax(placement.sublanes > 1))
+            raise ValueError(f"intervals of lane {wrong} overlap; cut them first")
+        arrays = {name: _mapped(folder / f"{name}.npy") for name in INDEX_ARRAYS}
+        arrays[_META] = np.frombuffer((folder / _META_FILE).read_bytes(), np.uint8)
+    return arrays
+
+
+def _mapped(path: Path) -> Array:
+    values: Array = np.load(path, mmap_mode="r", allow_pickle=False)
+    return values
+
+
+def open_overlay(trace: Trace, rank: int | None, arrays: Mapping[str, Array]) -> Timeline:
+    """Return an overlay as a timeline.
+
+    Args:
+        trace: Trace that the rows are of.
+        rank: Rank of the timeline under it.
+        arrays: As `overlay_arrays` returned them, or stored and loaded.
+
+    Raises:
+        ValueError: They are damaged.
+        KeyError: One is missing.
+    """
+    meta = json.loads(bytes(arrays[_META]))
+    slices, extras = index_of({name: read_only(arrays[name]) for name in INDEX_ARRAYS})
+    if len(meta["lanes"]) != len(slices.width):
+        raise ValueError("an overlay is damaged: its lanes are not those of its index")
+    return Timeline(trace, rank, meta, slices, extras)

@@ -1,8 +1,8 @@
 """Why operations waited and streams were idle, as intervals on the lanes of a timeline.
 
-The overlay has four kinds of lanes beside one another, so that a client knows their numbers: with n lanes
-of the timeline and w wire lanes, waits are lanes `0..n`, gaps `n..2n`, the critical path `2n..3n`, and
-operations by their main cause `3n..3n+w`.
+The overlay has three kinds of lanes beside one another, so that a client knows their numbers: with n lanes
+of the timeline and w wire lanes, waits are lanes `0..n`, gaps `n..2n`, and operations by their main cause
+`2n..2n+w`. The critical path is an overlay of its own with the lanes `0..n`, since it depends on a window.
 """
 
 from __future__ import annotations
@@ -117,23 +117,19 @@ def gap_layer(parts: tuple[Array, Array, Array, Array], op_lane: Array, *, first
     return _sorted("gaps", (lane, start, end, cause, np.maximum(next_op, 0)))
 
 
-def path_layer(
-    links: tuple[Array, Array, Array, Array], op_lane: Array, call_lane: Array, *, first_lane: int
-) -> Layer:
+def path_layer(links: tuple[Array, Array, Array, Array], op_lane: Array, call_lane: Array) -> Layer:
     """Return the links of the critical path, each on the lane of its operation or host call.
 
     Args:
         links: op (-1 for a call), call (-1 for an operation), start_ns and end_ns, each (n,).
         op_lane: int32 (ops,), lane of each operation, -1 for none.
         call_lane: int32 (calls,), lane of each host call, -1 for none.
-        first_lane: Number of the first lane.
     """
     op, call, start, end = links
     lane = np.full(len(op), -1, np.int64)
     lane[op >= 0] = op_lane[op[op >= 0]]
     is_call = (op < 0) & (call >= 0)
     lane[is_call] = call_lane[call[is_call]]
-    lane[lane >= 0] += first_lane
     row = np.where(op >= 0, op, np.maximum(call, 0))
     return _sorted("path", (lane, start, end, np.zeros(len(op), np.uint8), row))
 

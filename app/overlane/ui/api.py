@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException
 
 from overlane.errors import NotInLibraryError, OverlaneError
 from overlane.ui import asked
-from overlane.ui.api_reasons import add_reason_routes
+from overlane.ui.api_reasons import add_reason_routes, path_asked_for
 from overlane.ui.asked import BadRequestError, NotReadyError
 from overlane.ui.notes import Notebook, add_note_routes
 from overlane.ui.overlays import Searches
@@ -47,7 +47,7 @@ def create_api(store: TraceStore) -> Blueprint:
     api = Blueprint("api", __name__, url_prefix="/api")
     _add_trace_routes(api, store)
     _add_timeline_routes(api, store, Searches(store.reasons))
-    add_reason_routes(api, store, store.reasons)
+    add_reason_routes(api, store)
     add_upload_routes(api, store, Uploads())
     add_note_routes(api, store, Notebook(store.library))
     _add_error_handlers(api)
@@ -116,7 +116,9 @@ def overlay_of(opened: OpenedTrace, searches: Searches, store: TraceStore, trace
         if reasons is None:
             raise NotReadyError(store.listing(trace_id), what="the causes of")
         return reasons.overlay
-    raise BadRequestError(f"no overlay is called {name[:40]!r}; known: found, reasons")
+    if name == "path":
+        return path_asked_for(store, opened, trace_id).overlay
+    raise BadRequestError(f"no overlay is called {name[:40]!r}; known: found, path, reasons")
 
 
 def tile_response(shown: Timeline) -> Response:

@@ -7,20 +7,43 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, Response, jsonify, request
 
 from overlane.ui import asked
-from overlane.ui.reasons import Reasons, barriers_json, op_json, path_step, reasons_json
+from overlane.ui.chain import DrawnPath, path_step
+from overlane.ui.reasons import Reasons, barriers_json, op_json, reasons_json
 
 if TYPE_CHECKING:
-    from overlane.ui.reasons import ReasonsStore
+    from overlane.cache import OpenedTrace
     from overlane.ui.store import TraceStore
 
-__all__ = ["add_reason_routes"]
+__all__ = ["add_reason_routes", "path_asked_for"]
 
 MAX_BARRIERS = 500
 """Barriers of one answer; the costliest of the window."""
 
 
-def add_reason_routes(api: Blueprint, store: TraceStore, reasons_of: ReasonsStore) -> None:
+def path_asked_for(store: TraceStore, opened: OpenedTrace, trace_id: str) -> DrawnPath:
+    """Return the critical path of the window that the address asks for, of the whole trace without one.
+
+    Raises:
+        NotReadyError: It is being computed.
+    """
+    window = None
+    if "from" in request.args:
+        window = (asked.whole("from", low=0, high=2**62), asked.whole("to", low=0, high=2**62))
+        if window[1] <= window[0]:
+            raise asked.BadRequestError(f"to must be later than from, not {window[1]} after {window[0]}")
+    is_view = request.args.get("passing") == "1"
+    # Its dependencies are those of the causes, which are computed first and once.
+    if store.reasons.get(opened, asked.rank(opened)) is None:
+        raise asked.NotReadyError(store.listing(trace_id), what="the causes of")
+    found = store.paths.get(opened, asked.rank(opened), window, is_view=is_view)
+    if found is None:
+        raise asked.NotReadyError(store.listing(trace_id), what="the critical path of")
+    return found
+
+
+def add_reason_routes(api: Blueprint, store: TraceStore) -> None:
     """Answer why operations waited and streams were idle."""
+    reasons_of = store.reasons
 
     def reasons(trace_id: str) -> Reasons:
         opened = asked.opened_trace(store, trace_id)
@@ -51,7 +74,8 @@ def add_reason_routes(api: Blueprint, store: TraceStore, reasons_of: ReasonsStor
         if "table" in request.args:
             selected = (request.args["table"], asked.whole("row", low=0, high=2**40))
         place = asked.whole("place", low=0, high=2**40) if "place" in request.args else None
-        link = path_step(reasons(trace_id), by, at_ns, selected=selected, place=place)
+        drawn = path_asked_for(store, asked.opened_trace(store, trace_id), trace_id)
+        link = path_step(drawn.path, by, at_ns, selected=selected, place=place)
         return jsonify({"schema": 1, "link": link})
 
     @api.get("/traces/<trace_id>/barriers")

@@ -5,12 +5,10 @@ Searches and their indexes are kept for the last few lines that were typed; they
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from overlane.ui.reasons import ops_of_causes
@@ -96,13 +94,13 @@ class Searches:
         return self._overlays.get(key, lambda: self._overlay(opened, rank, line))
 
     def _overlay(self, opened: OpenedTrace, rank: int | None, line: str) -> Timeline:
-        from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code
-        from overlane.timeline.overlay import chosen_slices, write_overlay  # noqa: PLC0415
+        from overlane.timeline.overlay import (  # noqa: PLC0415 - loads compiled code
+            chosen_slices,
+            open_overlay,
+            overlay_arrays,
+        )
 
         under = opened.timeline(rank)
         layer = chosen_slices(under, masks_of(self.hits(opened, rank, line), opened.trace))
         tables = [lane["table"] for lane in under.lane_of_wires()]
-        # Mapped files stay readable once the folder is gone.
-        with tempfile.TemporaryDirectory(prefix="overlane-") as name:
-            write_overlay(opened.trace, rank, [layer], tables, Path(name))
-            return Timeline.open(opened.trace, rank, Path(name))
+        return open_overlay(opened.trace, rank, overlay_arrays(opened.trace, rank, [layer], tables))

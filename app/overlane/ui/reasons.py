@@ -5,24 +5,18 @@ A page asks again until it is there; nothing waits for it.
 
 from __future__ import annotations
 
-import logging
-import tempfile
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from overlane.analysis.causes import CAUSES, code_of
-from overlane.errors import OverlaneError
 from overlane.ui.rows import row_title
 
 if TYPE_CHECKING:
     from overlane.analysis.barriers import Barriers
-    from overlane.analysis.critical_path import CriticalPath
     from overlane.analysis.dependencies import Dependencies, Edge
     from overlane.analysis.idle import Idle
     from overlane.analysis.study import Study
@@ -30,14 +24,14 @@ if TYPE_CHECKING:
     from overlane.cache import OpenedTrace
     from overlane.timeline import Timeline
     from overlane.trace import Trace
+    from overlane.ui.studies import Studies
 
-__all__ = ["Reasons", "ReasonsStore", "barriers_json", "op_json", "path_step", "reasons_json"]
+__all__ = ["Reasons", "ReasonsStore", "barriers_json", "kept_version", "op_json", "reasons_json"]
 
 Array = npt.NDArray[Any]
-_log = logging.getLogger(__name__)
 
-KEPT = 6
-"""Traces whose causes stay in memory."""
+VERSION = 1
+"""Changes with what the overlay of waits and gaps holds."""
 EDGES_SHOWN = 16
 """Dependencies of one operation that are drawn; thousands can wait for one."""
 OPS_NAMED = 6
@@ -68,9 +62,8 @@ class Reasons:
         waits: Why operations waited.
         idle: Why streams were idle.
         barriers: What held several streams.
-        path: The chain that the end of the work waited for.
         timeline: The timeline that they are drawn over.
-        overlay: Waits, gaps, critical path and operations by cause, on numbered lanes.
+        overlay: Waits, gaps and operations by cause, on numbered lanes.
         op_lane: int32 (ops,), lane of each operation, -1 for none.
         lane_ids: Id of each lane.
         lane_of_stream: Number of a stream in the analyses to its lane, -1 for none: int32.
@@ -81,7 +74,6 @@ class Reasons:
     waits: Waits
     idle: Idle
     barriers: Barriers
-    path: CriticalPath
     timeline: Timeline
     overlay: Timeline
     op_lane: Array
@@ -89,13 +81,17 @@ class Reasons:
     lane_of_stream: Array
 
 
-def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
-    """Compute the causes of one rank: seconds for a million operations, once per file, then kept."""
-    from overlane.analysis.study import Study  # noqa: PLC0415 - loads compiled code
-    from overlane.timeline.reasons import lanes_of_rows  # noqa: PLC0415
+def compute(opened: OpenedTrace, rank: int | None, study: Study) -> Reasons:
+    """Compute the causes of one rank: seconds for a million operations, once per file, then kept.
+
+    Args:
+        opened: The trace.
+        rank: Rank whose lanes are drawn.
+        study: The study of the whole trace.
+    """
+    from overlane.timeline.reasons import lanes_of_rows  # noqa: PLC0415 - loads compiled code
 
     trace, timeline = opened.trace, opened.timeline(rank)
-    study = Study(trace, keep=opened)
     deps = study.dependencies
     op_lane = lanes_of_rows(trace, timeline, rank, "ops")
     lane_of_stream = np.full(len(deps.streams) + 1, -1, np.int32)
@@ -106,7 +102,6 @@ def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
         waits=study.waits,
         idle=study.idle,
         barriers=study.barriers,
-        path=study.critical_path,
         timeline=timeline,
         overlay=_overlay(opened, rank, study, op_lane),
         op_lane=op_lane,
@@ -115,36 +110,42 @@ def compute(opened: OpenedTrace, rank: int | None) -> Reasons:
     )
 
 
+def kept_version(own: int) -> int:
+    """Return the version of what is kept and made from the analyses; it rises with each of theirs."""
+    from overlane.analysis.study import VERSIONS  # noqa: PLC0415 - loads compiled code
+
+    return own + sum(version for version, _ in VERSIONS.values())
+
+
 def _overlay(opened: OpenedTrace, rank: int | None, study: Study, op_lane: Array) -> Timeline:
-    from overlane.timeline import Timeline  # noqa: PLC0415 - loads compiled code
-    from overlane.timeline.overlay import write_overlay  # noqa: PLC0415
+    """Return waits, gaps and operations by cause, as they are kept with the trace."""
+    from overlane.timeline.overlay import open_overlay  # noqa: PLC0415 - loads compiled code
+
+    build = partial(_overlay_arrays, opened, rank, study, op_lane)
+    arrays = opened.arrays(f"reasons of rank {rank}", kept_version(VERSION), build)
+    return open_overlay(opened.trace, rank, arrays)
+
+
+def _overlay_arrays(opened: OpenedTrace, rank: int | None, study: Study, op_lane: Array) -> dict[str, Array]:
+    from overlane.timeline.overlay import overlay_arrays  # noqa: PLC0415 - loads compiled code
     from overlane.timeline.reasons import (  # noqa: PLC0415
         by_cause_layer,
         gap_layer,
-        lanes_of_rows,
         main_causes,
-        path_layer,
         wait_layer,
     )
 
     trace, timeline = opened.trace, opened.timeline(rank)
     lanes = len(timeline.meta()["lanes"])
-    waits, path = study.waits, study.critical_path
+    waits = study.waits
     parts = (waits.op, waits.start_ns, waits.end_ns, waits.cause)
-    call_lane = lanes_of_rows(trace, timeline, rank, "api_calls")
-    links = (path.op, path.call, path.start_ns, path.end_ns)
     starts = trace.column("ops", "start_ns")
     layers = [
         wait_layer(parts, starts, op_lane),
         gap_layer(gaps_of_streams(study.idle), op_lane, first_lane=lanes),
-        path_layer(links, op_lane, call_lane, first_lane=2 * lanes),
-        by_cause_layer(timeline, main_causes(parts, len(starts)), first_lane=3 * lanes),
+        by_cause_layer(timeline, main_causes(parts, len(starts)), first_lane=2 * lanes),
     ]
-    tables = ["ops"] * (3 * lanes + timeline.wire_lanes)
-    # Mapped files stay readable once the folder is gone.
-    with tempfile.TemporaryDirectory(prefix="overlane-") as name:
-        write_overlay(trace, rank, layers, tables, Path(name))
-        return Timeline.open(trace, rank, Path(name))
+    return overlay_arrays(trace, rank, layers, ["ops"] * (2 * lanes + timeline.wire_lanes))
 
 
 def gaps_of_streams(idle: Idle) -> tuple[Array, Array, Array, Array]:
@@ -156,13 +157,14 @@ def gaps_of_streams(idle: Idle) -> tuple[Array, Array, Array, Array]:
 
 
 class ReasonsStore:
-    """The causes of the traces that were asked for last; safe to use from several threads."""
+    """The causes of the traces that were asked for last; safe to use from several threads.
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._kept = kept
-        self._jobs: OrderedDict[tuple[str, int | None], _Job] = OrderedDict()
-        self._guard = threading.Lock()
-        self._turn = threading.Lock()
+    Args:
+        studies: The studies that they are made from.
+    """
+
+    def __init__(self, studies: Studies) -> None:
+        self._studies = studies
 
     def get(self, opened: OpenedTrace, rank: int | None) -> Reasons | None:
         """Return the causes of one rank, None while they are computed in the background.
@@ -170,41 +172,8 @@ class ReasonsStore:
         Raises:
             OverlaneError: They could not be computed.
         """
-        key = (opened.key, rank)
-        with self._guard:
-            job = self._jobs.get(key)
-            if job is None:
-                job = self._jobs[key] = _Job()
-                threading.Thread(
-                    target=self._work, args=(job, opened, rank), name="overlane-reasons", daemon=True
-                ).start()
-                while len(self._jobs) > self._kept:
-                    self._jobs.popitem(last=False)
-            self._jobs.move_to_end(key)
-        if job.error:
-            raise OverlaneError(job.error)
-        return job.reasons
-
-    def _work(self, job: _Job, opened: OpenedTrace, rank: int | None) -> None:
-        with self._turn:  # one after the other: each takes all the memory and cores that it can get
-            try:
-                job.reasons = compute(opened, rank)
-            except OverlaneError as error:
-                job.error = str(error)
-            except MemoryError:
-                job.error = "The causes of this trace do not fit into this machine's memory."
-            except Exception as error:  # noqa: BLE001 - one bad trace must not take the server down
-                _log.exception("the causes could not be computed")
-                job.error = (
-                    f"The causes could not be computed, a fault of Overlane ({type(error).__name__}); "
-                    "please report it with what the server printed."
-                )
-
-
-@dataclass
-class _Job:
-    reasons: Reasons | None = None
-    error: str = ""
+        build = partial(compute, opened, rank)
+        return self._studies.answer(opened, None, f"causes of rank {rank}", build, wait_s=0)
 
 
 def ops_of_causes(reasons: Reasons, names: tuple[str, ...]) -> Array:
@@ -395,37 +364,3 @@ def barrier_json(reasons: Reasons, place: int) -> dict[str, Any]:
         "proof": " ".join(filter(None, [row_title(barrier.proof_table, barrier.proof_row), name])),
         "critical_ns": barrier.critical_ns,
     }
-
-
-def path_step(
-    reasons: Reasons, by: int, at_ns: int, *, selected: tuple[str, int] | None, place: int | None
-) -> dict[str, Any] | None:
-    """Return the next row of the critical path that is drawn, None beyond its ends.
-
-    Args:
-        reasons: The causes.
-        by: 1 for the next one, -1 for the one before.
-        at_ns: Where to begin when the selected row is not on the path.
-        selected: Table and row that the walk begins at, None for none.
-        place: Place of the link that the walk has reached; a call can be on the path more than once.
-    """
-    from overlane.analysis.critical_path import PATH_KINDS  # noqa: PLC0415 - loads compiled code
-
-    path = reasons.path
-    table, row = selected or ("", -1)
-    mine = {"ops": path.op, "api_calls": np.where(path.op < 0, path.call, -1)}.get(table)
-    on_path = np.flatnonzero(mine == row).tolist() if mine is not None else []
-    if on_path:
-        begin = place if place in on_path else on_path[-1 if by > 0 else 0]
-        at = begin + by
-    else:
-        at = int(np.searchsorted(path.end_ns, at_ns, side="right"))
-    while 0 <= at < len(path):
-        op, call = int(path.op[at]), int(path.call[at])
-        found = ("ops", op) if op >= 0 else ("api_calls", call)
-        if found[1] >= 0 and found != selected:
-            kind = PATH_KINDS[path.kind[at]]
-            times = {"start_ns": int(path.start_ns[at]), "end_ns": int(path.end_ns[at])}
-            return {"table": found[0], "row": found[1], "place": at, "kind": kind, **times}
-        at += by
-    return None

@@ -61,8 +61,8 @@ def test_gaps_lie_on_the_lane_of_the_operation_after_them():
 
 def test_the_path_goes_over_calls_and_operations():
     links = arrays([-1, 0, -1], [2, -1, -1], [0, 10, 20], [10, 20, 30])
-    layer = path_layer(links, np.array([1], np.int32), np.array([0, 0, 4], np.int32), first_lane=100)
-    assert told(layer) == [(104, 0, 10, 0, 2), (101, 10, 20, 0, 0)]
+    layer = path_layer(links, np.array([1], np.int32), np.array([0, 0, 4], np.int32))
+    assert told(layer) == [(4, 0, 10, 0, 2), (1, 10, 20, 0, 0)]
 
 
 def test_the_main_cause_is_that_of_the_longest_part():

@@ -45,6 +45,8 @@
       this.barriers = null;
       this.barriersPending = false;
       this.why = null;
+      this.pathKey = null;
+      this.pathWindow = null;
       this.feed = null;
       this.meta = null;
       this.rows = [];
@@ -294,6 +296,7 @@
       this.theme = ov.paint.readTheme(this.element, this.meta ? this.meta.categories : []);
       this.theme.serial = ++this.themeSerial;
       ov.causes.readTheme(this, getComputedStyle(this.element), document.createElement('canvas').getContext('2d'));
+      ov.path.readTheme(this);
     }
 
     onTheme() {
@@ -326,7 +329,14 @@
       this.drawOver();
       ov.page.publish(this);
       clearTimeout(this.legendTimer);
-      this.legendTimer = setTimeout(() => this.feed && ov.export.showLegend(this), LEGEND_MS);
+      this.legendTimer = setTimeout(() => this.settle(), LEGEND_MS);
+    }
+
+    /** After the last of some frames: what need not follow every move. */
+    settle() {
+      if (!this.feed || !this.meta) return;
+      ov.export.showLegend(this);
+      ov.path.need(this);
     }
 
     drawOver() {

@@ -1,4 +1,4 @@
-/* Why: waits before operations, gaps of streams, barriers over them, and the critical path, as the server names them. */
+/* Why: waits before operations, gaps of streams, and barriers over them, as the server names them. */
 (function (ov) {
   'use strict';
 
@@ -9,7 +9,6 @@
   const GAP_LABEL_PX = 110;
   const HATCH = 7; // px between the stripes of a gap
   const STRIP = 5; // px
-  const PATH = 3;
   const LEAST_BARRIER_PX = 2;
   // Barriers take the colour of the cause that they are for what they held.
   const COLOUR_OF_BARRIER = {
@@ -46,11 +45,12 @@
     t.meta.lanes.forEach((lane, index) => {
       for (let k = 0; k < lane.sublanes; k++) t.laneOf.set(lane.first + k, index);
     });
-    const count = 3 * t.meta.lanes.length + t.wireCount;
+    const count = 2 * t.meta.lanes.length + t.wireCount;
     ov.layers.set(t, 'reasons', new ov.LayerFeed(t, { layer: 'reasons' }, (wires) => wiresFor(t, wires), count));
     t.readTheme();
     t.relayout();
     needBarriers(t);
+    ov.path.need(t);
     ov.page.tellReasons(t);
     if (t.selection) ofSelection(t);
     t.redraw();
@@ -68,9 +68,8 @@
       if (lane.kind === 'stream') {
         if (settings.waits) found.add(index);
         if (settings.gaps) found.add(n + index);
-        if (settings.colour === 'cause') found.add(3 * n + wire);
+        if (settings.colour === 'cause') found.add(2 * n + wire);
       }
-      if (settings.path && (lane.kind === 'stream' || lane.kind === 'calls')) found.add(2 * n + index);
     }
     return [...found];
   }
@@ -93,7 +92,6 @@
     const pixels = new Int32Array(32).fill(ov.paint.pack(ov.paint.mix(t.theme.dim, t.theme.bg, 0.55)));
     pixels.set(table.pixels);
     t.theme.causes = { ...table, pixels, ofBarrier: new Map() };
-    t.theme.path = Int32Array.of(ov.paint.pack(t.theme.text));
   }
 
   /** Room below the slices of a stream for its waits. */
@@ -107,21 +105,25 @@
     const index = t.laneOf.get(row.lane.first);
     const n = t.meta.lanes.length;
     const ratio = t.pixelRatio;
-    const { raster, settings, layers } = t;
+    const { settings, layers } = t;
     const bottom = y + row.top + row.lane.sublanes * (row.slot + 1) - 1;
-    const strip = (wire, top, tall, table) => {
-      const look = { kind: 'strip', plain: true, labels: null, table, over: true };
-      raster.beginLane(Math.round(tall * ratio));
-      ov.chrome.addFromTiles(t, layers.reasons, wire, columns, look);
-      raster.endLane(Math.round(top * ratio), look);
-    };
     if (row.lane.kind === 'stream' && settings.gaps) {
       const top = Math.round((y + row.top) * ratio);
       const tall = Math.round((bottom - y - row.top) * ratio);
       hatchGaps(t, n + index, { top, tall, columns, row, y });
     }
-    if (row.lane.kind === 'stream' && settings.waits) strip(index, bottom + 1, STRIP, t.theme.causes.pixels);
-    if (settings.path && (row.lane.kind === 'stream' || row.lane.kind === 'calls')) strip(2 * n + index, y + 1, PATH, t.theme.path);
+    if (row.lane.kind === 'stream' && settings.waits) {
+      strip(t, layers.reasons, index, { top: bottom + 1, tall: STRIP, table: t.theme.causes.pixels, columns });
+    }
+    ov.path.drawRow(t, row, y, columns);
+  }
+
+  /** Draws what an overlay has on one of its lanes as a thin bar. */
+  function strip(t, feed, wire, { top, tall, table, columns }) {
+    const look = { kind: 'strip', plain: true, labels: null, table, over: true };
+    t.raster.beginLane(Math.round(tall * t.pixelRatio));
+    ov.chrome.addFromTiles(t, feed, wire, columns, look);
+    t.raster.endLane(Math.round(top * t.pixelRatio), look);
   }
 
   /** Fills the gaps of one stream that are wide enough with quiet stripes of their cause. */
@@ -398,26 +400,6 @@
     await t.select('ops', edge.op);
   }
 
-  /** Walks along the critical path. */
-  async function walkPath(t, direction) {
-    if (!isOn(t)) {
-      ov.page.say(t, sentence(t));
-      return;
-    }
-    const from = t.selection ? { table: t.selection.table, row: t.selection.row } : {};
-    const query = { by: direction, at: Math.round((t.view.t0 + t.view.t1) / 2), ...from };
-    if (t.pathPlace !== undefined) query.place = t.pathPlace;
-    const response = await fetch(t.feed.address('reasons/path', query), { signal: t.feed.abort.signal });
-    const body = await response.json();
-    if (!response.ok || !body.link) {
-      ov.page.say(t, body.error || 'The critical path ends here.');
-      return;
-    }
-    if (!t.settings.path) ov.settings.set(t, 'path', true);
-    t.pathPlace = body.link.place;
-    await t.select(body.link.table, body.link.row);
-  }
-
   function pointOn(t, wire, ns) {
     const row = t.rowOfWire.get(wire);
     if (!row || row.type !== 'lane') return null;
@@ -492,6 +474,6 @@
 
   ov.causes = {
     at, barrierColour, drawBarrierLabels, drawBarriers, drawGapLabels, drawRow, drawSelection, isOn, load, needBarriers, ofSelection, readTheme, sentence,
-    stripRoom, walk, walkPath,
+    strip, stripRoom, walk,
   };
 })((window.overlane = window.overlane || {}));

@@ -95,7 +95,7 @@
   function drawByCause(t, wire, { tall, top, columns, found }) {
     const look = { kind: 'stream', plain: false, labels: found, table: t.theme.causes.pixels };
     t.raster.beginLane(tall);
-    addFromTiles(t, t.layers.reasons, 3 * t.meta.lanes.length + wire, columns, look);
+    addFromTiles(t, t.layers.reasons, 2 * t.meta.lanes.length + wire, columns, look);
     t.raster.endLane(top, look);
   }
 

@@ -40,10 +40,8 @@
   function causesInView(t) {
     if (!ov.causes.isOn(t) || !t.layers.reasons.tile) return [];
     const { tile } = t.layers.reasons;
-    const n = t.meta.lanes.length;
     const seen = new Set();
     for (const wire of tile.lanes.keys()) {
-      if (wire >= 2 * n && wire < 3 * n) continue; // the critical path has no cause
       for (const i of inView(t, tile, wire)) if (tile.category[i] < t.reasons.causes.length) seen.add(tile.category[i]);
     }
     return [...seen].sort((a, b) => a - b);

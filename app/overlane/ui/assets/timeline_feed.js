@@ -159,7 +159,7 @@
       try {
         const query = { t0, t1, px, lanes: ov.wire.laneRanges(lanes) };
         const response = await fetch(this.address('tile', query), { signal: pending.control.signal });
-        if (!response.ok) throw new Error(await ov.wire.failure(response));
+        if (!response.ok) throw Object.assign(new Error(await ov.wire.failure(response)), { status: response.status });
         const tile = ov.wire.decodeTile(await response.arrayBuffer(), lanes);
         tile.span = pending.span;
         tile.plotWidth = host.plotWidth;

@@ -324,7 +324,7 @@
     '+': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2), '=': (t) => t.view.zoom(0.8, (t.view.t0 + t.view.t1) / 2),
     '-': (t) => t.view.zoom(1.25, (t.view.t0 + t.view.t1) / 2),
     ',': (t) => ov.causes.walk(t, -1), '.': (t) => ov.causes.walk(t, 1),
-    '<': (t) => ov.causes.walkPath(t, -1), '>': (t) => ov.causes.walkPath(t, 1),
+    '<': (t) => ov.path.walk(t, -1), '>': (t) => ov.path.walk(t, 1),
     backspace: (t, event) => goBack(t, event.shiftKey), v: (t) => ov.settings.toggleMenu(t),
   };
 

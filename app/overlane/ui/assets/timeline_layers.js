@@ -54,6 +54,17 @@
       return this.wiresFor(this.timeline.feed.wanted());
     }
 
+    /** A tile that was taken over from another overlay is drawn until there is one of this. */
+    isCurrent() {
+      return !this.tile?.isOld && super.isCurrent();
+    }
+
+    /** What is being computed will be there; it is asked for until then. */
+    failTile(error) {
+      if (error.status === 503) this.failures = 0;
+      super.failTile(error);
+    }
+
     get isSettled() {
       return this.isGivenUp || (!this.pending && this.isCurrent());
     }

@@ -218,6 +218,9 @@
     ov.hits.watch(primary);
     document.addEventListener('keydown', onPageKey);
     window.addEventListener('popstate', onHistory);
+    window.addEventListener('_dashprivate_pushstate', () => { // the window that the pages are narrowed to may be another
+      for (const t of timelines.values()) t.settle();
+    });
   }
 
   ov.page = Object.assign(ov.page || {}, { open, restore, tellRange, tellReasons, tellSelection, tellView, watch });

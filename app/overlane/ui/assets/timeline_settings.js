@@ -14,9 +14,10 @@
     ['waits', 'waits', 'a thin bar before each operation, from issue to start'],
     ['gaps', 'gaps', 'idle time of each stream, filled by its cause'],
     ['barriers', 'barriers', 'spans over the streams that each barrier held'],
-    ['path', 'critical path', 'the chain that the end of the work waited for'],
+    ['path', 'critical path', 'the chain that the end of the work, or of the chosen step, waited for'],
+    ['pathOfView', 'only in view', 'the chain that the end of the window in view waited for'],
   ];
-  const DEFAULTS = { colour: 'engine', waits: true, gaps: true, barriers: true, path: false };
+  const DEFAULTS = { colour: 'engine', waits: true, gaps: true, barriers: true, path: false, pathOfView: false };
   const members = new Set();
   let current = null;
 
@@ -50,6 +51,7 @@
       }
       if (member.meta) member.relayout();
       ov.layers.need(member);
+      ov.path.need(member);
       member.redraw();
     }
   }
