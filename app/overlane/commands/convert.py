@@ -5,14 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from overlane.commands.loading import add_trace_argument, load
 from overlane.commands.output import printable
-from overlane.errors import MachineError, OverlaneError
-
-if TYPE_CHECKING:
-    from overlane.writers import Writer
+from overlane.commands.targets import check_target
+from overlane.errors import MachineError
 
 __all__ = ["COMMAND", "ConvertCommand"]
 
@@ -51,13 +48,8 @@ class ConvertCommand:
 
         source, target = getattr(arguments, "in"), arguments.out
         writer = WRITERS.find(arguments.to) if arguments.to else WRITERS.for_path(target)
-        try:
-            _check_target(target, writer, replaces=arguments.force)
-        except OSError as error:  # a folder on the way may not be entered, or the name is too long
-            raise OverlaneError(
-                f"{target} cannot be reached: {error.strerror or error}; "
-                "change the permissions of its folder or choose another place"
-            ) from error
+        is_file = bool(writer.suffixes)
+        check_target(target, writer.name, is_file=is_file, replaces=arguments.force)
         trace = load(source)
         try:
             writer.write(trace, target)
@@ -67,17 +59,6 @@ class ConvertCommand:
             ) from error
         sys.stderr.write(printable(f"wrote {target} ({writer.name})") + "\n" if sys.stderr.isatty() else "")
         return 0
-
-
-def _check_target(target: Path, writer: Writer, *, replaces: bool) -> None:
-    if target.exists() and not replaces:
-        raise OverlaneError(f"{target} exists; choose another name, or replace it with --force")
-    if target.exists() and not target.is_file() and not target.is_dir():
-        raise OverlaneError(f"{target} is a device or pipe; give the name of a file or folder")
-    if writer.suffixes and target.is_dir():
-        raise OverlaneError(f"{target} is a folder and {writer.name} is written as one file; give its name")
-    if not target.absolute().parent.is_dir():
-        raise OverlaneError(f"the folder {target.absolute().parent} does not exist; make it first")
 
 
 COMMAND = ConvertCommand()

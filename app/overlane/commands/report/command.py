@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlane.commands.loading import add_trace_argument, load
 from overlane.commands.output import json_text, printable
+from overlane.commands.report.html import write_html
 from overlane.commands.report.section import (
     DEVICE,
     Block,
@@ -22,6 +24,7 @@ from overlane.commands.report.section import (
     share,
 )
 from overlane.commands.report.sections import SECTIONS
+from overlane.commands.targets import check_target
 
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
@@ -69,13 +72,23 @@ class ReportCommand:
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print JSON instead of text")
         form.add_argument("--markdown", action="store_true", help="print Markdown instead of plain text")
+        form.add_argument(
+            "--html",
+            metavar="FILE",
+            type=Path,
+            help="write the report and a timeline as one HTML file that needs neither trace nor network",
+        )
+        parser.add_argument("--force", action="store_true", help="with --html: replace FILE where it exists")
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Print the report.
 
         Raises:
-            OverlaneError: The file cannot be read as a trace, or the window is empty.
+            OverlaneError: The file cannot be read as a trace, the window is empty, or FILE exists.
+            MachineError: FILE cannot be written.
         """
+        if arguments.html is not None:
+            check_target(arguments.html, "a report", is_file=True, replaces=arguments.force)
         names = arguments.section or [section.name for section in SECTIONS]
         sections = [section for section in SECTIONS if section.name in names]
         from overlane.analysis.study import Study  # noqa: PLC0415 - loads compiled code
@@ -84,6 +97,8 @@ class ReportCommand:
         report = report_json(study, sections)
         if arguments.json:
             sys.stdout.write(json_text(report))
+        elif arguments.html is not None:
+            sys.stdout.write(printable(_html(arguments.html, study, report, sections)) + "\n")
         else:
             sys.stdout.write(_text(study, printable(report), sections, is_markdown=arguments.markdown))
         return 0
@@ -157,26 +172,47 @@ _DEVICES: Columns = (
 )  # fmt: skip
 
 
-def _text(study: Study, report: dict[str, Any], sections: Sequence[Section], *, is_markdown: bool) -> str:
+def _head(study: Study, report: dict[str, Any]) -> list[str]:
+    """Return what to say first: whether there is device work, and what is suspect."""
     devices = study.engines.devices
-    lines = [("# " if is_markdown else "") + report["name"], ""]
-    if not devices:
-        lines += ["No device operations: there is no GPU work to report on.", ""]
-    for item in report["integrity"]:
-        if item["status"] != "ok":
-            lines += [f"{item['status']}: {item['detail']}", ""]
+    lines = [] if devices else ["No device operations: there is no GPU work to report on."]
+    lines += [f"{item['status']}: {item['detail']}" for item in report["integrity"] if item["status"] != "ok"]
     unfinished = sum(device.unfinished_count for device in devices)
     if unfinished:
-        lines += [f"{unfinished} operations had not finished; they are taken to run to the last stamp.", ""]
-    if not devices:
-        return "\n".join(lines)
-    parts: list[tuple[str, list[Block]]] = [("Devices", [Table(report["devices"], _DEVICES)])]
-    parts += [(section.title, section.text(study, report[section.key])) for section in sections]
-    for title, blocks in parts:
+        lines.append(f"{unfinished} operations had not finished; they are taken to run to the last stamp.")
+    return lines
+
+
+def _parts(
+    study: Study, report: dict[str, Any], sections: Sequence[Section]
+) -> list[tuple[str, str, list[Block]]]:
+    """Return name, title and blocks of each part; without device work there is nothing to tell."""
+    if not study.engines.devices:
+        return []
+    parts: list[tuple[str, str, list[Block]]] = [("devices", "Devices", [Table(report["devices"], _DEVICES)])]
+    return parts + [
+        (section.name, section.title, section.text(study, report[section.key])) for section in sections
+    ]
+
+
+def _text(study: Study, report: dict[str, Any], sections: Sequence[Section], *, is_markdown: bool) -> str:
+    lines = [("# " if is_markdown else "") + report["name"], ""]
+    for line in _head(study, report):
+        lines += [line, ""]
+    for _, title, blocks in _parts(study, report, sections):
         lines += [f"## {title}" if is_markdown else title, ""]
         for block in blocks:
             lines += block_lines(block, is_markdown=is_markdown)
     return "\n".join(lines)
+
+
+def _html(path: Path, study: Study, report: dict[str, Any], sections: Sequence[Section]) -> str:
+    from overlane.figures.units import format_stamps  # noqa: PLC0415 - help must answer without it
+
+    shown = printable(report)
+    window = format_stamps(report["window_start_ns"], report["window_end_ns"])
+    head = [f"Window: {window}.", *_head(study, shown)]
+    return write_html(path, study, report, head=head, sections=_parts(study, shown, sections))
 
 
 COMMAND = ReportCommand()

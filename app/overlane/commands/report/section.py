@@ -49,6 +49,12 @@ class Table:
     columns: Columns
     limit: int | None = None
 
+    @property
+    def shown(self) -> Rows:
+        """The rows to show; one that alone would be left out is shown too."""
+        is_cut = self.limit is not None and len(self.rows) > self.limit + 1
+        return self.rows[: self.limit] if is_cut else self.rows
+
 
 Block: TypeAlias = str | Table
 """A paragraph or a table."""
@@ -93,8 +99,7 @@ def block_lines(block: Block, *, is_markdown: bool) -> list[str]:
         return [text, ""] if is_markdown else [*wrapped, ""]
     if not block.rows:
         return []
-    is_cut = block.limit is not None and len(block.rows) > block.limit + 1
-    shown = block.rows[: block.limit] if is_cut else block.rows
+    shown = block.shown
     cells = [[printable(show(row)) for _, show in block.columns] for row in shown]
     lines = [table_text([name for name, _ in block.columns], cells, is_markdown=is_markdown), ""]
     left = len(block.rows) - len(shown)
