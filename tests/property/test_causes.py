@@ -18,7 +18,7 @@ from overlane.analysis.order import happens_before
 from overlane.analysis.waits import waits
 from overlane.simulate import run
 from overlane.simulate.generate import FEATURES, random_program
-from overlane.simulate.judging import judge_hazards, judge_idle, judge_order, judge_waits
+from overlane.simulate.judging import judge_also_open, judge_hazards, judge_idle, judge_order, judge_waits
 from overlane.simulate.scoring import Score
 from overlane.tables import array_of
 from overlane.validation import validate
@@ -34,6 +34,7 @@ class Judged:
     wrong: dict = field(default_factory=lambda: defaultdict(list))
     waits: Score = field(default_factory=Score)
     idle: Score = field(default_factory=Score)
+    also_open: int = 0
     ordered_pairs: int = 0
     hazards: int = 0
     clean_programs: int = 0
@@ -74,6 +75,8 @@ def judge(seed, judged):
         judged.waits.add(stretch)
         if not stretch.is_right:
             judged.wrong["waits"].append((seed, stretch))
+    judged.also_open += sum(len(part.also_needed) for part in truth.waits)
+    judged.wrong["also"] += [(seed, *difference) for difference in judge_also_open(simulated, found)]
     gaps = idle(trace, deps, found)
     parts = np.zeros(len(gaps.start_ns), np.int64)
     np.add.at(parts, gaps.gap, gaps.part_end_ns - gaps.part_start_ns)
@@ -131,6 +134,10 @@ def test_every_wait_has_its_true_cause(judged):
     assert judged.wrong["waits"][:3] == [], f"{len(judged.wrong['waits'])} stretches differ"
 
 
+def test_what_else_was_open_is_listed_and_nothing_more(judged):
+    assert judged.wrong["also"][:3] == [], f"{len(judged.wrong['also'])} causes differ"
+
+
 def test_every_gap_has_its_true_cause(judged):
     assert judged.wrong["idle"][:3] == [], f"{len(judged.wrong['idle'])} stretches differ"
 
@@ -161,6 +168,7 @@ def test_the_programs_are_about_everything(judged):
         "profiler_overhead", "late_launch",
     } <= set(judged.idle.true_ns)  # fmt: skip
     assert sum(judged.waits.open_ns.values()) < 0.1 * sum(judged.waits.true_ns.values())
+    assert judged.also_open > PROGRAMS // 10
     assert judged.ordered_pairs > 10 * PROGRAMS
     assert judged.hazards > PROGRAMS
     assert judged.clean_programs > PROGRAMS // 4

@@ -44,6 +44,7 @@ class Explainer:
         engines: Copies by device and direction, in the order in which they ran.
         capacity: Threads, blocks, registers and shared bytes of one SM, by device.
         calls: All calls in order of start.
+        commands: All commands in order of issue.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Explainer:
         engines: dict[tuple[int, str], list[Operation]],
         capacity: dict[int, tuple[int, int, int, int]],
         calls: Sequence[Call],
+        commands: Sequence[Command],
     ) -> None:
         self._operations = operations
         self._engines = engines
         self._capacity = capacity
         self._nameless = [(c.start_ns, _NAMELESS[c.name]) for c in calls if c.name in _NAMELESS]
         self._since = _calls_before(operations) if self._nameless else {}
+        self._needed = _needed(commands)
 
     def issued_ns(self, operation: Operation) -> int:
         """Return when the wait of an operation begins, as the rows show it."""
@@ -97,12 +100,14 @@ class Explainer:
         eligible = min(max((end for end, _, _ in holds), default=issued), start)
         is_hidden = self._is_hidden(operation)
         found: list[tuple[int, int, str, frozenset[str], frozenset[str]]] = []
+        sure: dict[int, frozenset[str]] = {}
         if eligible > issued:
-            cause = min(holds, key=lambda h: (-h[0], _RANK[h[1]]))[1]
+            cause, own = min(holds, key=lambda h: (-h[0], _RANK[h[1]]))[1], self._own(holds)
             cuts = sorted({issued, eligible, *(end for end, _, _ in holds if end < eligible)})
             for low, high in pairwise(cuts):
                 others = frozenset(c for end, c, _ in holds if end > low) - {cause}
                 found.append((low, high, cause, others, frozenset({cause})))
+                sure[low] = frozenset(c for end, c, h in own if end > low) - {cause}
         found += self._device(operation, eligible, start)
         if is_hidden:
             staging = {"blocking_copy"} if operation.is_blocking else set()
@@ -118,7 +123,17 @@ class Explainer:
             behind = max((end for end, cause, _ in holds if cause == "stream_order"), default=issued)
             open_causes = may_hold | {"unknown"}
             found = [(a, b, c, o, m | open_causes if a >= behind else m) for a, b, c, o, m in found]
-        return [WaitPart(op_id, a, b, c, o, m) for a, b, c, o, m in found if a < b]
+        return [WaitPart(op_id, a, b, c, o, m, sure.get(a, frozenset())) for a, b, c, o, m in found if a < b]
+
+    def _own(self, holds: Sequence[Hold]) -> list[Hold]:
+        """Return what no other of these comes after anyway; of one thing met by two rules, the first rule."""
+        behind = 0
+        for _, _, command in holds:
+            behind |= self._needed.get(command.number, 0)
+        first: dict[int, Hold] = {}
+        for hold in sorted(holds, key=lambda h: _RANK[h[1]]):
+            first.setdefault(id(hold[2]), hold)
+        return [h for h in first.values() if h[2].number < 0 or not behind >> h[2].number & 1]
 
     def _device(
         self, operation: Operation, low: int, high: int
@@ -242,6 +257,17 @@ class Explainer:
         blocks = sum(o.kernel.blocks for o in running)
         unit = mine.kernel.blocks if mine.kernel.launch_type == "cooperative" else mine.kernel.cluster
         return blocks + unit > sms
+
+
+def _needed(commands: Sequence[Command]) -> dict[int, int]:
+    """Return, by number, the bit set of all commands that one comes after."""
+    found: dict[int, int] = {}
+    for command in commands:
+        found[command.number] = 0
+        for need, _ in command.needs:
+            if need.number >= 0:
+                found[command.number] |= found[need.number] | 1 << need.number
+    return found
 
 
 def _calls_before(operations: Sequence[Operation]) -> dict[int, int]:

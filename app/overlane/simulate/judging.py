@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from overlane.analysis.hazards import Hazards
 from overlane.analysis.idle import SCOPES, Idle
 from overlane.analysis.order import CERTAIN, Order
 from overlane.analysis.waits import Waits
+from overlane.simulate.commands import Operation
+from overlane.simulate.program import Copy, Launch
 from overlane.simulate.running import Simulated
 from overlane.simulate.scoring import Stretch, stretches
 
-__all__ = ["judge_hazards", "judge_idle", "judge_order", "judge_waits"]
+__all__ = ["judge_also_open", "judge_hazards", "judge_idle", "judge_order", "judge_waits"]
 
 _TURNED = {"RAW": "WAR", "WAR": "RAW", "WAW": "WAW"}
 
@@ -43,6 +45,61 @@ def judge_idle(simulated: Simulated, deps: Dependencies, idle: Idle) -> list[Str
         start, end = int(idle.part_start_ns[k]), int(idle.part_end_ns[k])
         found.append(((scope, owner), start, end, CAUSE_NAMES[idle.cause[k]]))
     return stretches(true, found)
+
+
+def judge_also_open(simulated: Simulated, waits: Waits) -> list[tuple[str, int, int, str]]:
+    """Return the causes that are listed as also open and were not, or were and are not listed.
+
+    Looked at are parts whose cause the rows determine.
+
+    Returns:
+        `wrong` or `missing`, the operation, the instant, and the cause.
+    """
+    true = defaultdict(list)
+    for part in simulated.truth.waits:
+        true[part.op_id].append(part)
+    columns = (waits.op, waits.start_ns, waits.end_ns, waits.cause, waits.also_open)
+    found = []
+    for op, start, end, cause, bits in zip(*(column.tolist() for column in columns), strict=True):
+        listed = {name for code, name in enumerate(CAUSE_NAMES) if bits >> code & 1}
+        parts = [p for p in true[op] if p.start_ns < end and p.end_ns > start]
+        if any(len(part.may_be) > 1 for part in parts):
+            continue
+        taken = set(_taken(simulated, simulated.operations[op], start, end)) if listed else set()
+        for part in parts:
+            at = max(start, part.start_ns)
+            found += [("wrong", op, at, name) for name in sorted(listed - part.also_open - taken)]
+            named = listed | {CAUSE_NAMES[cause]}
+            found += [("missing", op, at, name) for name in sorted(part.also_needed - named)]
+    return found
+
+
+def _taken(simulated: Simulated, operation: Operation, start: int, end: int) -> Iterator[str]:
+    """Yield what was taken of the device, for one operation, at some time of an interval."""
+    work, machine = operation.work, simulated.machine
+    beside = [
+        o
+        for o in simulated.operations
+        if o is not operation and o.device_id == operation.device_id and o.start_ns < end and o.end_ns > start
+    ]
+    if isinstance(work, Copy):
+        if any(o.engine == operation.engine for o in beside):
+            yield "copy_engine_busy"
+        if operation.is_blocking and operation.call.start_ns < end and operation.call.end_ns > start:
+            yield "blocking_copy"
+    if not isinstance(work, Launch):
+        return
+    kernels = [o for o in beside if isinstance(o.work, Launch)]
+    if any(o.family != operation.family for o in kernels):
+        yield "context_switch"
+    moments = [start, *(at for at, *_ in machine.admitted)]
+    for other in (operation, *kernels):
+        # A kernel with more blocks than fit counts as leaving no room until its end.
+        low, high = (start, end) if other is operation else (other.start_ns, other.end_ns)
+        if not all(machine.had_room(other, at) for at in moments if low <= at < high):
+            yield "partition_busy"
+            if any(o.priority < operation.priority for o in kernels):
+                yield "priority"
 
 
 def judge_order(simulated: Simulated, order: Order) -> list[tuple[str, int, int]]:

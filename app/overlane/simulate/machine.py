@@ -27,6 +27,7 @@ class Machine:
         commands: All commands in order of issue.
         engines: Per device and direction the copies that ran, in order.
         released: Flags that have been set.
+        admitted: When blocks started, of which kernel, and on which SMs, in order of time.
     """
 
     def __init__(self, program: Program) -> None:
@@ -36,6 +37,7 @@ class Machine:
         self.commands: list[Command] = []
         self.engines: dict[tuple[int, str], list[Operation]] = {}
         self.released: dict[str, Gate] = {}
+        self.admitted: list[tuple[int, Operation, list[tuple[int, int]]]] = []
         contexts = {c.context_id: c for c in program.contexts}
         self.streams = {
             s.name: StreamState(s, 7 + k, contexts[s.context_id]) for k, s in enumerate(program.streams)
@@ -228,6 +230,20 @@ class Machine:
                 chosen.append((device, sm))
         return chosen
 
+    def had_room(self, operation: Operation, at_ns: int) -> bool:
+        """Return whether a kernel's first blocks would have fitted at a moment of a run that is over."""
+        device = self.devices[operation.device_id]
+        free = {sm: [device.threads, device.blocks, device.registers, device.shared_bytes]
+                for sm in range(*operation.sms)}  # fmt: skip
+        for start, other, places in self.admitted:
+            if other.device_id == operation.device_id and start <= at_ns < start + other.kernel.block_ns:
+                for _, sm in places:
+                    if sm in free:
+                        free[sm] = [h - n for h, n in zip(free[sm], _need(other.kernel), strict=True)]
+        need = _need(operation.kernel)
+        fitting = (min(h // n for h, n in zip(has, need, strict=True) if n) for has in free.values())
+        return sum(fitting) >= _unit(operation.kernel)
+
     def _admit(self, operation: Operation) -> None:
         """Let as many blocks start as there is room for, in whole clusters, or all of a cooperative grid."""
         if self._is_others_turn(operation):
@@ -242,6 +258,7 @@ class Machine:
             self._free[place] = [h - n for h, n in zip(self._free[place], need, strict=True)]
             operation.running[place[1]] = operation.running.get(place[1], 0) + 1
         operation.left -= len(admitted)
+        self.admitted.append((self.now_ns, operation, admitted))
         if operation.start_ns < 0:
             self._resident.append(operation)
             self._start(operation)

@@ -48,7 +48,9 @@ class Simulated:
         capacity = {
             d.device_id: (d.threads, d.blocks, d.registers, d.shared_bytes) for d in self.program.devices
         }
-        explainer = Explainer(self.operations, self.machine.engines, capacity, self.host.calls)
+        explainer = Explainer(
+            self.operations, self.machine.engines, capacity, self.host.calls, self.machine.commands
+        )  # fmt: skip
         issued = tuple(explainer.issued_ns(operation) for operation in self.operations)
         waits = [explainer.parts(op_id, operation) for op_id, operation in enumerate(self.operations)]
         idle = idle_parts(self.operations, waits, issued, self.host, partition_rows(self.program))

@@ -24,6 +24,7 @@ class WaitPart:
         cause: What held the operation.
         also_open: What held it too, but ended earlier, or stood behind the cause.
         may_be: Causes that the rows leave open, the true one among them; one name where they determine it.
+        also_needed: Those of `also_open` that nothing else which held it comes after.
     """
 
     op_id: int
@@ -32,6 +33,7 @@ class WaitPart:
     cause: str
     also_open: frozenset[str]
     may_be: frozenset[str]
+    also_needed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
