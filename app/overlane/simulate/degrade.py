@@ -37,18 +37,27 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "allocations": ("allocations",),
     "ranges": ("ranges",),
     "stream rows": ("streams",),
+    "host calls": ("api_calls",),
 }
-_CAPABILITIES = {
-    "launch times": "launch_times",
-    "queued stamps": "launch_times",
-    "sync ids": "sync_ids",
-    "stream kinds": "stream_kinds",
-    "stream rows": "stream_kinds",
-    "memory kinds": "memory_kinds",
-    "graph nodes": "graph_nodes",
-    "graph edges": "graph_edges",
-    "allocations": "allocations",
-    "overheads": "all_kinds",
+# A file without these rows or columns does not claim to have them, either.
+_CAPABILITIES: dict[str, tuple[str, ...]] = {
+    "launch times": ("launch_times",),
+    "queued stamps": ("launch_times",),
+    "sync ids": ("sync_ids",),
+    "stream kinds": ("stream_kinds",),
+    "priorities": ("priorities",),
+    "memory kinds": ("memory_kinds",),
+    "shapes": ("grids",),
+    "graph nodes": ("graph_nodes",),
+    "sync rows": ("syncs", "sync_ids"),
+    "event records": ("event_records", "sync_ids"),
+    "overheads": ("all_kinds",),
+    "graph edges": ("graph_edges",),
+    "allocations": ("allocations",),
+    "ranges": ("ranges",),
+    "stream rows": ("stream_kinds", "priorities"),
+    "host calls": ("host_calls", "launch_times"),
+    "partitions": ("partitions", "tpc_masks"),
 }
 
 KINDS = (*_COLUMNS, *_TABLES, "partitions")
@@ -60,7 +69,7 @@ def without(trace: Trace, kind: str) -> Trace:
 
     Args:
         trace: Any trace.
-        kind: One of `KINDS`.
+        kind: One of `KINDS`. The header no longer says that the trace can prove what rests on it.
 
     Raises:
         KeyError: There is no such kind.
@@ -75,10 +84,8 @@ def without(trace: Trace, kind: str) -> Trace:
     if kind == "partitions":
         tables["ops"] = _blanked(tables["ops"], "ops", ("partition_id",))
         tables["partitions"] = empty_table("partitions")
-    capability = _CAPABILITIES.get(kind, kind)
-    known = dict(trace.header.capabilities)
-    if capability in known:
-        known[capability] = Capability(False, f"The {kind} were taken out.")
+    gone = dict.fromkeys(_CAPABILITIES.get(kind, ()), Capability(False, f"The {kind} were taken out."))
+    known = {**trace.header.capabilities, **gone}
     return validate(trace.name, replace(trace.header, capabilities=known), tables)
 
 
