@@ -16,8 +16,11 @@ import overlane_collect
 from overlane.cli import build_parser, main
 from overlane.commands import CommandRegistry
 from overlane.readers.registry import READERS
+from overlane.samples import sample_paths
+from overlane.ui.store import TraceStore
 from overlane.writers import WRITERS
 from overlane_collect.schema import TABLES
+from overlane_collect.workloads.registry import WORKLOADS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -27,10 +30,14 @@ MODULES = sorted(
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if not module.name.endswith("__main__")  # importing it runs the program
 )
-GUIDES = [ROOT / "README.md", DOCS / "how-to.md", DOCS / "tutorial.md", DOCS / "simulator.md"]
+BENCHMARKS = ROOT / "benchmarks"
+ANSWERS = DOCS / "known-answers.md"
+GUIDES = [ROOT / "README.md", DOCS / "how-to.md", DOCS / "tutorial.md", DOCS / "simulator.md", ANSWERS]
 LINKING = [
-    *GUIDES, DOCS / "design.md", *sorted((DOCS / "reference").glob("*.md")), ROOT / "CHANGELOG.md",
-    ROOT / "CONTRIBUTING.md", ROOT / "benchmarks" / "README.md", ROOT / "sample_traces" / "README.md",
+    *GUIDES, *(DOCS / f"{name}.md" for name in ("design", "causes", "report")),
+    *sorted((DOCS / "collectors").glob("*.md")), *sorted((DOCS / "reference").glob("*.md")),
+    ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", BENCHMARKS / "README.md",
+    ROOT / "sample_traces" / "README.md",
 ]  # fmt: skip
 PARSED_ONLY = {"demo", "serve", "record", "run"}  # these do not return, or need a GPU
 
@@ -41,6 +48,12 @@ def generate():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("known_answers")
 
 
 def parsers():
@@ -62,6 +75,28 @@ def test_a_stale_page_is_noticed(generate, tmp_path):
     assert generate.stale_pages(tmp_path) == []
     (tmp_path / "cli.md").write_text("old")
     assert generate.stale_pages(tmp_path) == ["cli.md"]
+
+
+def test_the_figures_are_fresh(answers):
+    text = ANSWERS.read_text("utf-8")
+    stale = [name for name, make in answers.blocks().items() if answers.written(text, {name: make}) != text]
+    assert stale == [], "run python benchmarks/known_answers.py"
+
+
+def test_a_stale_figure_and_a_table_without_a_place_are_noticed(answers):
+    text = "<!-- sums: x -->\n1\n<!-- end of sums -->"
+    fresh = answers.written(text, {"sums": lambda: iter(["2"])})
+    assert "\n2\n" in fresh
+    assert answers.written(fresh, {"sums": lambda: iter(["2"])}) == fresh != text
+    with pytest.raises(ValueError, match="no block others"):
+        answers.written(text, {"others": lambda: iter(["2"])})
+
+
+def test_every_workload_and_recording_is_walked_through():
+    text = ANSWERS.read_text("utf-8")
+    assert {workload.name for workload in WORKLOADS} <= set(re.findall(r"^## ([a-z-]+):", text, re.MULTILINE))
+    listings = {listing.trace_id for listing in TraceStore(sample_paths()).listings()}
+    assert set(re.findall(r"/timeline\?trace=([a-z0-9-]+)", text)) == listings
 
 
 @pytest.mark.parametrize("spec", TABLES.values(), ids=TABLES)
