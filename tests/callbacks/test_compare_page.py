@@ -7,7 +7,10 @@ import json
 import pytest
 
 from callbacks.conftest import settle, text_of
+from overlane.analysis.study import Study
+from overlane.figures.units import format_ns
 from overlane.ui.compared import parse_wish, sides_of
+from overlane.ui.compared_charts import offer_roles, show_idle, show_waits
 from overlane.ui.pages.compare import follow, show_choices, show_tables
 from overlane.ui.store import TraceStore
 
@@ -25,7 +28,34 @@ def modes(samples, cache):
 
 
 def seen(store, search):
-    return follow(store, f"?{search}", "/compare", None, None)
+    """What is compared, whether there is nothing to ask for again, and what is missing."""
+    state, again, said = follow(store, f"?{search}", "/compare", None, None)
+    return state, again is None, said
+
+
+def compared(store, state):
+    """Ask for the comparison until it is there, as the page does."""
+    turn = None
+    for _ in range(400):
+        *found, turn = show_tables(store, state, turn)
+        if turn is None:
+            keys = (
+                "metrics",
+                "columns",
+                "metrics_box",
+                "operations",
+                "",
+                "operations_box",
+                "style",
+                "charts",
+                "said",
+            )
+            return dict(zip(keys, found, strict=True))
+    raise AssertionError("the comparison never came")
+
+
+def plain(component):
+    return json.loads(json.dumps(component.to_plotly_json(), default=lambda x: x.to_plotly_json()))
 
 
 @pytest.mark.parametrize(
@@ -57,8 +87,9 @@ def test_three_modes_side_by_side(modes):
     assert [one["label"] for one in state["shown"]] == [
         "baseline: green-context-B", "compared: green-context-A", "compared: green-context-C",
     ]  # fmt: skip
-    metrics, columns, operations, _, style, said = show_tables(modes, state)
-    assert style == {}
+    found = compared(modes, state)
+    metrics, columns, operations, said = (found[key] for key in ("metrics", "columns", "operations", "said"))
+    assert found["style"] == {}
     window = next(row for row in metrics if row["what"] == "GPU 0 · window")
     assert (window["baseline"], window["candidate_0"], window["candidate_1"]) == (
         "303.5 ms",
@@ -71,10 +102,69 @@ def test_three_modes_side_by_side(modes):
     assert critical["verdict_0"] == "faster"
     assert critical["baseline_count"] == critical["count_0"] == critical["count_1"] == 10
     assert "sel=ops:" in critical["href"]
-    words = text_of(json.loads(json.dumps(said.to_plotly_json(), default=lambda x: x.to_plotly_json())))
+    words = text_of(plain(said))
     assert "green-context-A against green-context-B" in words
     assert "The workloads differ in mode B → A." in words
-    assert "give three or more captures a side" in words
+    assert "give three or more captures a side (overlane run WORKLOAD --repeat 5 makes five)" in words
+    assert critical["pairs_0"] == 10
+    assert "It rests on 10 pairs, 10 of them after the same operation." in critical["reason_0"]
+
+
+def test_the_waits_of_the_critical_stream_are_drawn_for_each_mode(modes):
+    state, _, _ = seen(modes, MODES)
+    values = compared(modes, state)["charts"]
+    labels, role, style = offer_roles(values, None)
+    assert (role, style) == ("GPU 0 · critical", {})
+    assert {"GPU 0 · bulk", "GPU 0 · critical"} <= set(labels)
+    drawn = plain(show_waits(values, "light", role))
+    text = text_of(drawn)
+    assert all(f"green-context-{mode}" in text for mode in "ABC")
+    for place, mode in enumerate("BAC"):
+        trace = modes.opened(f"green-context-{mode.lower()}").trace
+        waits = Study(trace).waits.wait_ns
+        streams = [
+            row["stream_id"] for row in trace.table("streams").to_pylist() if row["name"] == "critical"
+        ]
+        mine = [
+            wait
+            for wait, stream in zip(waits.tolist(), trace.table("ops")["stream_id"].to_pylist(), strict=True)
+            if stream in streams and wait >= 0
+        ]
+        curve = values["waits"][role][str(place)]
+        assert curve["count"] == len(mine)
+        assert (curve["points"][0][1], curve["points"][-1][1]) == (min(mine), max(mine))
+        assert f"sel=ops:{waits.tolist().index(max(mine))}" in curve["points"][-1][2]
+    assert offer_roles(values, "GPU 0 · bulk")[1] == "GPU 0 · bulk"
+    assert show_waits(values, "light", "nobody") is None
+    idle = text_of(plain(show_idle(values, "dark")))
+    assert "late launch" in idle
+    assert all(f"green-context-{mode}" in idle for mode in "ABC")
+
+
+def test_only_the_picked_step_is_compared(modes):
+    trace = modes.opened("green-context-b").trace
+    rounds = {
+        row["name"]: row for row in trace.table("ranges").to_pylist() if row["name"].startswith("round")
+    }
+    low, high = rounds["round 3"]["start_ns"], rounds["round 3"]["end_ns"]
+    state, _, _ = seen(modes, f"{MODES}&window={low}-{high}")
+    assert state["narrowed"].startswith("Only round 3 of each")
+    found = compared(modes, state)
+    window = next(row for row in found["metrics"] if row["what"] == "GPU 0 · window")
+    lengths = []
+    for mode in "BAC":
+        rows = modes.opened(f"green-context-{mode.lower()}").trace.table("ranges").to_pylist()
+        one = next(row for row in rows if row["name"] == "round 3")
+        lengths.append(format_ns(one["end_ns"] - one["start_ns"]))
+    assert [window["baseline"], window["candidate_0"], window["candidate_1"]] == lengths
+    critical = next(row for row in found["operations"] if row["stream_role"] == "critical")
+    assert (critical["baseline_count"], critical["count_0"]) == (1, 1)
+    assert "Only round 3 of each" in text_of(plain(found["said"]))
+    state, _, _ = seen(modes, f"{MODES}&window={low}-{high - 1}")
+    starts = [int(modes.opened(f"green-context-{mode}").trace.column("ops", "start_ns")[0]) for mode in "bac"]
+    assert [side[0][0] - start for side, start in zip(state["windows"], starts, strict=True)] == [
+        low - starts[0]
+    ] * 3
 
 
 def test_timelines_are_shifted_so_that_the_chosen_moments_meet(modes):
@@ -120,7 +210,7 @@ def test_a_baseline_alone_says_what_is_missing(modes):
     assert is_done
     assert not state["ready"]
     assert "Choose a second run" in str(said)
-    assert show_tables(modes, state)[4] == {"display": "none"}
+    assert compared(modes, state)["style"] == {"display": "none"}
 
 
 def test_traces_that_cannot_be_opened_are_named(store):
@@ -143,8 +233,8 @@ def test_traces_that_are_being_opened_are_waited_for(own_store):
 
 
 def test_other_pages_cost_nothing(modes):
-    state, is_done, _ = follow(modes, f"?{MODES}", "/timeline", None, None)
-    assert is_done
+    state, again, _ = follow(modes, f"?{MODES}", "/timeline", None, None)
+    assert again is None
     assert type(state).__name__ == "NoUpdate"
 
 
@@ -155,7 +245,7 @@ def test_what_appeared_and_vanished_stands_in_the_table(samples, cache):
     for name in ("graph-replay-stream", "graph-replay-graph"):
         settle(store, name)
     state, _, _ = seen(store, "base=graph-replay-stream&runs=graph-replay-graph")
-    operations = show_tables(store, state)[2]
+    operations = compared(store, state)["operations"]
     words = {row["stream_role"]: row["verdict_0"] for row in operations if row["name"] == "plus_one"}
     assert "vanished" in words.values()
     assert "appeared" in words.values()

@@ -25,6 +25,7 @@ __all__ = [
     "metric_columns",
     "operation_columns",
     "summary",
+    "verdict_chip",
 ]
 
 _MINUS = "\u2212"
@@ -111,6 +112,13 @@ def operation_columns(names: Sequence[str]) -> list[Column]:
             _verdict_column(place),
             column(f"interval_{place}", "interval", form="interval", width=146, note="of that ratio"),
             column(f"count_{place}", "count", form="count", width=72),
+            column(
+                f"pairs_{place}",
+                "paired",
+                form="count",
+                width=76,
+                note="operations that have their partner in the baseline, by launch order and dependency",
+            ),
             column(f"difference_ns_{place}", "total changed", form="change", width=106),
         ]
         columns.append(together(name, parts))
@@ -211,23 +219,46 @@ def _operation_part(change: dict[str, Any], place: int, word: str) -> dict[str, 
         f"difference_ns_{place}": change["difference_ns"],
         f"ratio_{place}": judgement["change"] if judgement else None,
         f"interval_{place}": [judgement["low"], judgement["high"]] if judgement else None,
+        f"pairs_{place}": change["pair_count"],
         f"verdict_{place}": word or change["verdict"]["word"],
-        f"reason_{place}": f"Only one side has it: it {word}." if word else change["verdict"]["reason"],
+        f"reason_{place}": f"Only one side has it: it {word}." if word else _operation_reason(change),
     }
 
 
-def summary(found: Sequence[dict[str, Any]], names: Sequence[str]) -> Component:
+def _operation_reason(change: dict[str, Any]) -> str:
+    """Return the reason of a verdict, with what the pairs say."""
+    words = [change["verdict"]["reason"]]
+    if change["basis"] == "pairs":
+        words.append(
+            f"It rests on {change['pair_count']} pairs, {change['same_dependency_count']} of them after the "
+            "same operation."
+        )
+    for side, word in (("candidate", "appeared"), ("baseline", "vanished")):
+        alone = change[f"{side}_count"] - change["pair_count"]
+        if alone > 0:
+            words.append(f"{alone} of {change[f'{side}_count']} {word}: without a partner.")
+    return " ".join(words)
+
+
+def summary(found: Sequence[dict[str, Any]], names: Sequence[str], narrowed: str = "") -> Component:
     """Return the verdict on each run with its reasons, what differs, and what the intervals rest on.
 
     Args:
         found: Comparison of each run with the baseline, as JSON.
         names: Name of each side, the baseline first.
+        narrowed: What of the captures is compared, in words; empty for all.
     """
     cards = [_verdict(one, names[place + 1], names[0]) for place, one in enumerate(found)]
-    bases = dict.fromkeys(one["basis"] for one in found)
+    bases = dict.fromkeys(f"{narrowed} {one['basis']}".strip().replace("`", "") for one in found)
     return html.Div(
         [*cards, *(html.P(basis, className="ov-quiet") for basis in bases)], className="ov-cmp-verdicts"
     )
+
+
+def verdict_chip(verdict: dict[str, Any]) -> Component:
+    """Return a verdict as a chip; its reason shows when it is pointed at."""
+    tone = _TONES.get(verdict["word"], "none")
+    return html.Span(verdict["word"], className=f"ov-chip ov-verdict ov-chip-{tone}", title=verdict["reason"])
 
 
 def _verdict(one: dict[str, Any], name: str, baseline: str) -> Component:
@@ -245,7 +276,7 @@ def _verdict(one: dict[str, Any], name: str, baseline: str) -> Component:
     ]
     reasons = [reason["sentence"] for reason in one["reasons"]]
     if whole is not None and not reasons:
-        reasons = [whole["verdict"]["reason"]]
+        reasons = [whole["verdict"]["reason"].replace("`", "")]
     if one["parameters"]:
         changed = ", ".join(f"{p['name']} {p['baseline']} → {p['candidate']}" for p in one["parameters"])
         reasons.append(f"The workloads differ in {changed}.")

@@ -8,10 +8,12 @@ from typing import Any
 import dash_ag_grid
 from dash.development.base_component import Component
 
-__all__ = ["Column", "column", "grid", "together", "used"]
+__all__ = ["Column", "column", "grid", "grid_height", "together", "used"]
 
 Column = dict[str, Any]
 
+_ROW_PX, _HEAD_PX, _GROUP_HEAD_PX, _EDGES_PX = 28, 32, 28, 20
+"""Heights of a row, of the headings, and of borders with a scroll bar."""
 _RENDERERS = {"link": "OvLink", "verdict": "OvVerdict"}
 
 
@@ -82,9 +84,9 @@ def grid(name: str, columns: Sequence[Column], *, is_selectable: bool = True) ->
         rowData=[],
         defaultColDef={"sortable": True, "resizable": True, "suppressHeaderMenuButton": True},
         dashGridOptions={
-            "rowHeight": 28,
-            "headerHeight": 32,
-            "groupHeaderHeight": 28,
+            "rowHeight": _ROW_PX,
+            "headerHeight": _HEAD_PX,
+            "groupHeaderHeight": _GROUP_HEAD_PX,
             "animateRows": False,
             **(ticking if is_selectable else {}),
             "enableCellTextSelection": True,
@@ -96,6 +98,18 @@ def grid(name: str, columns: Sequence[Column], *, is_selectable: bool = True) ->
         style={"height": "100%", "width": "100%"},
     )
     return made
+
+
+def grid_height(rows: int, *, most: str, is_grouped: bool = False) -> dict[str, str]:
+    """Return the style of a grid's box that is as high as its rows need.
+
+    Args:
+        rows: Number of rows.
+        most: Greatest height, as CSS writes it.
+        is_grouped: Columns stand under common headings.
+    """
+    needed = _HEAD_PX + (_GROUP_HEAD_PX if is_grouped else 0) + _EDGES_PX + _ROW_PX * max(rows, 1)
+    return {"height": f"min({needed}px, {most})"}
 
 
 def together(title: str, columns: Sequence[Column]) -> Column:

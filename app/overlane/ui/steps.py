@@ -28,19 +28,23 @@ STEPS = "ov-steps"
 VERSION = 1
 """Changes with what the list of steps holds."""
 
-# Adds the marks of the canvas and a window that is none of the steps; shows the choice of the address.
-_OFFER = """function(steps, path, search, range) {
+# Adds the marks that are kept beside the trace and a window that is none of the steps; shows the address's.
+_OFFER = """async function(steps, path, search, range) {
     const chosen = new URLSearchParams(search || '').get('window') || null;
     if (!steps) return [[], null, {display: 'none'}];
     const groups = steps.groups.map(one => ({group: one.group, items: [...one.items]}));
-    const page = (window.overlane || {}).page;
-    const marks = page && page.storedMarkers
-        ? page.storedMarkers({trace: steps.trace, rank: steps.rank === null ? '' : String(steps.rank)}) : [];
+    let marks = [];
+    try {
+        const answer = await fetch(`/api/traces/${encodeURIComponent(steps.trace)}/notes`);
+        if (answer.ok) marks = (await answer.json()).marks;
+    } catch {
+        // Without the server there are no marks; the page says that it cannot be reached.
+    }
     const known = new Set(groups.flatMap(one => one.items.map(item => item.value)));
     const items = [];
-    for (const mark of Array.isArray(marks) ? marks : []) {
-        const value = `${Math.round(mark.t0)}-${Math.round(mark.t1)}`;
-        if (!known.has(value) && mark.t1 > mark.t0) items.push({value, label: `mark ${mark.label}`});
+    for (const mark of marks) {
+        const value = `${mark.t0_ns}-${mark.t1_ns}`;
+        if (!known.has(value) && mark.t1_ns > mark.t0_ns) items.push({value, label: `mark ${mark.label}`});
         known.add(value);
     }
     if (items.length) groups.push({group: 'Marks', items});

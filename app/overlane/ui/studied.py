@@ -6,7 +6,7 @@ elements). The window of the step picker narrows both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from dash import ALL, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
-from overlane.figures.palette import Theme
+from overlane.figures.palette import SERIES_COLOURS, Theme
 from overlane.figures.units import exact_ns, format_ns
 from overlane.ui import ids
 from overlane.ui.grids import Column, grid, used
@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from overlane.trace import Trace
     from overlane.ui.store import TraceStore
 
-__all__ = ["Scene", "StudyPage", "block", "capped", "filled", "in_two"]
+__all__ = [
+    "Scene",
+    "StudyPage",
+    "block",
+    "capped",
+    "chart",
+    "filled",
+    "in_two",
+    "legend",
+    "series_colour",
+    "wire_charts",
+]
 
 POLL_MS = 400
 MOST_ROWS = 40
@@ -123,21 +134,36 @@ class Scene:
             figure: What it shows.
             label: What it shows, in words; a table beside it says the same.
         """
-        return html.Div(
-            dcc.Graph(
-                id=_chart_id(self.page, name),
-                figure=figure,
-                config=_GRAPH,
-                style={"height": figure.layout.height},
-            ),
-            className="ov-chart",
-            role="img",
-            **extra(aria_label=label),
-        )
+        return chart(self.page, name, figure, label)
 
 
 _DRAWN = ("ops", "api_calls", "syncs", "ranges", "overheads")
 """Tables whose rows the timeline draws."""
+
+
+def wire_charts(app: dash.Dash, page: str) -> None:
+    """Let clicks on the charts of a page lead to the addresses that their points have as custom data."""
+    charts = _chart_id(page, ALL)
+    wire_script(app, _LEAD, Output(charts, "clickData"), Input(charts, "clickData"), first_call=False)
+
+
+def chart(page: str, name: str, figure: go.Figure, label: str) -> Component:
+    """Return a chart; a click on a point with an address as its custom data leads there.
+
+    Args:
+        page: Name of the page, whose charts are wired by `wire_charts`.
+        name: Its name on the page.
+        figure: What it shows.
+        label: What it shows, in words; a table beside it says the same.
+    """
+    return html.Div(
+        dcc.Graph(
+            id=_chart_id(page, name), figure=figure, config=_GRAPH, style={"height": figure.layout.height}
+        ),
+        className="ov-chart",
+        role="img",
+        **extra(aria_label=label),
+    )
 
 
 def _chart_id(page: str, name: Any) -> dict[str, Any]:
@@ -209,8 +235,7 @@ class StudyPage:
             Input(f"{self.body}-poll", "n_intervals"),
             State(self.shown, "data"),
         )
-        charts = _chart_id(self.name, ALL)
-        wire_script(app, _LEAD, Output(charts, "clickData"), Input(charts, "clickData"), first_call=False)
+        wire_charts(app, self.name)
 
     def update(
         self,
@@ -283,3 +308,23 @@ def filled(name: str, columns: Sequence[Column], rows: Sequence[dict[str, Any]],
     return html.Div(
         made, className="ov-study-grid", style={"height": height}, role="region", **extra(aria_label=label)
     )
+
+
+def legend(items: Iterable[tuple[str, str]]) -> Component:
+    """Return what the colours of a chart stand for.
+
+    Args:
+        items: A colour, as CSS or the name of a variable of it, and words.
+    """
+    return html.Div(
+        [
+            html.Span([html.Span(className="ov-swatch", style={"background": colour}), words])
+            for colour, words in items
+        ],
+        className="ov-legend",
+    )
+
+
+def series_colour(number: int) -> str:
+    """Return the colour of a curve or partition by its number, as CSS."""
+    return f"var(--ov-series-{number % len(SERIES_COLOURS)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import dash_mantine_components as dmc
 from dash import Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
+from overlane.errors import OverlaneError
 from overlane.ui import ids
 from overlane.ui.changes import (
     METRIC_COLUMNS,
@@ -18,8 +20,18 @@ from overlane.ui.changes import (
     operation_columns,
     summary,
 )
-from overlane.ui.compared import MOST_SIDES, Wish, alignments, compared, open_sides, parse_wish, sides_of
-from overlane.ui.grids import grid
+from overlane.ui.compared import (
+    MOST_SIDES,
+    Wish,
+    alignments,
+    comparison,
+    open_sides,
+    parse_wish,
+    sides_of,
+    windows_of,
+)
+from overlane.ui.compared_charts import CHARTS_SHOWN, chart_section, chart_values, register_charts
+from overlane.ui.grids import grid, grid_height
 from overlane.ui.parts import extra, heading, notice
 from overlane.ui.wiring import wire, wire_script
 
@@ -34,17 +46,26 @@ NAME = "compare"
 TITLE = "Compare"
 
 BASELINE, RUNS, REPEATS, ALIGN = "ov-cmp-base", "ov-cmp-runs", "ov-cmp-repeats", "ov-cmp-align"
-STATE, POLL, SAID, LINES = "ov-cmp-state", "ov-cmp-poll", "ov-cmp-said", "ov-cmp-lines"
+STATE, OPENING, VERDICTS, LINES = "ov-cmp-state", "ov-cmp-opening", "ov-cmp-verdicts", "ov-cmp-lines"
 METRICS, OPERATIONS, TABLES = "ov-cmp-metrics", "ov-cmp-ops", "ov-cmp-tables"
+METRICS_BOX, OPERATIONS_BOX = "ov-cmp-metrics-box", "ov-cmp-ops-box"
 COPY, COPIED = "ov-cmp-copy", "ov-cmp-copied"
-_POLL_MS = 400
+OPEN_AGAIN, OPEN_TURN = "ov-cmp-open-again", "ov-cmp-open-turn"
+COMPARE_AGAIN, COMPARE_TURN = "ov-cmp-again", "ov-cmp-turn"
 _HIDDEN = {"display": "none"}
+_MOST_HEIGHT = "clamp(220px, 44vh, 900px)"
 
 
 def timeline_id(place: int) -> str:
     """Return the id of the timeline of a side."""
     return f"compare-{place}"
 
+
+# Asks again a moment after the answer "not yet" has come: an interval would ask before slow answers come, and
+# a page drops the answer of a question that it has asked anew. Dash allows no circle of outputs.
+_AGAIN = """function(turn) {
+    if (turn) setTimeout(() => dash_clientside.set_props('TURN', {data: turn}), 300);
+}"""
 
 # Writes the choices into the address; the rest of it stays.
 _CHOOSE = """function(base, runs, repeats, align, search, path) {
@@ -114,7 +135,9 @@ def layout() -> Component:
         [
             html.Div([html.H1("Compare"), html.P(_LEAD, className="ov-quiet")], className="ov-page-head"),
             _tools(),
-            html.Div(id=SAID, **extra(aria_live="polite")),
+            html.Div(
+                [html.Div(id=OPENING), html.Div(id=VERDICTS)], id="ov-cmp-said", **extra(aria_live="polite")
+            ),
             html.Div(
                 [_side(place) for place in range(MOST_SIDES)],
                 id=LINES,
@@ -123,12 +146,11 @@ def layout() -> Component:
             ),
             html.Div(
                 [
-                    heading(
-                        "Numbers of each device",
-                        note="of whole captures; intervals are of the change of each repeat",
-                    ),
+                    chart_section(),
+                    heading("Numbers of each device", note="intervals are of the change of each repeat"),
                     html.Div(
                         grid(METRICS, METRIC_COLUMNS, is_selectable=False),
+                        id=METRICS_BOX,
                         className="ov-cmp-grid",
                         role="region",
                         **extra(aria_label="Metrics"),
@@ -143,6 +165,7 @@ def layout() -> Component:
                     ),
                     html.Div(
                         grid(OPERATIONS, OPERATION_COLUMNS),
+                        id=OPERATIONS_BOX,
                         className="ov-cmp-grid",
                         role="region",
                         **extra(aria_label="Operations"),
@@ -151,8 +174,7 @@ def layout() -> Component:
                 id=TABLES,
                 style=_HIDDEN,
             ),
-            dcc.Store(id=STATE),
-            dcc.Interval(id=POLL, interval=_POLL_MS, disabled=True),
+            *map(dcc.Store, (STATE, OPEN_AGAIN, OPEN_TURN, COMPARE_AGAIN, COMPARE_TURN, CHARTS_SHOWN)),
         ],
         className="ov-scroll",
     )
@@ -224,13 +246,15 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         app,
         partial(follow, store),
         Output(STATE, "data"),
-        Output(POLL, "disabled"),
-        Output(SAID, "children"),
+        Output(OPEN_AGAIN, "data"),
+        Output(OPENING, "children"),
         Input(ids.LOCATION, "search"),
         Input(ids.LOCATION, "pathname"),
-        Input(POLL, "n_intervals"),
+        Input(OPEN_TURN, "data"),
         State(STATE, "data"),
     )
+    for again, turn in ((OPEN_AGAIN, OPEN_TURN), (COMPARE_AGAIN, COMPARE_TURN)):
+        wire_script(app, _AGAIN.replace("TURN", turn), Input(again, "data"), first_call=False)
     wire(
         app,
         partial(show_choices, store),
@@ -276,13 +300,19 @@ def _register_tables(app: dash.Dash, store: TraceStore) -> None:
         partial(show_tables, store),
         Output(METRICS, "rowData"),
         Output(METRICS, "columnDefs"),
+        Output(METRICS_BOX, "style"),
         Output(OPERATIONS, "rowData"),
         Output(OPERATIONS, "columnDefs"),
+        Output(OPERATIONS_BOX, "style"),
         Output(TABLES, "style"),
-        Output(SAID, "children", allow_duplicate=True),
+        Output(CHARTS_SHOWN, "data"),
+        Output(VERDICTS, "children"),
+        Output(COMPARE_AGAIN, "data"),
         Input(STATE, "data"),
+        Input(COMPARE_TURN, "data"),
         first_call=False,
     )
+    register_charts(app)
     wire_script(
         app,
         _COPY,
@@ -301,11 +331,19 @@ def _wish(store: TraceStore, search: str | None) -> Wish:
 
 
 def follow(
-    store: TraceStore, search: str | None, path: str | None, _ticks: int | None, before: dict[str, Any] | None
-) -> tuple[Any, bool, Any]:
-    """Return what is compared, whether all of it is open or failed, and what is missing."""
+    store: TraceStore, search: str | None, path: str | None, turn: int | None, before: dict[str, Any] | None
+) -> tuple[Any, int | None, Any]:
+    """Return what is compared, a number where to ask again, and what is missing.
+
+    Args:
+        store: Where the traces are opened.
+        search: Query part of the address.
+        path: Path of the address.
+        turn: How often was asked.
+        before: What was compared before.
+    """
     if (path or "").strip("/") != NAME:
-        return no_update, True, no_update
+        return no_update, None, no_update
     wish = _wish(store, search)
     sides = sides_of(wish)
     opened, missing = open_sides(store, sides)
@@ -315,8 +353,9 @@ def follow(
         "shown": [],
         "ready": False,
         "align": wish.align,
+        "window": None,
     }
-    said: Any = no_update
+    said: Any = None
     if missing:
         said = notice("Not all traces are open.", " ".join(missing), kind="info" if is_waiting else "failed")
     elif len(sides) < 2:
@@ -325,11 +364,16 @@ def follow(
             "Choose a second run above; a baseline alone has nothing to be held against.",
         )
     if not missing and sides:
+        windows, words = windows_of(opened, wish.window, wish.align)
         state |= _drawn(store, wish, [side[0] for side in opened][:MOST_SIDES], sides)
-        state["ready"] = len(sides) > 1
-        if state["ready"] and state != before:
-            said = notice("Comparing …", "Each run is held against the baseline; this is done once.")
-    return (no_update if state == before else state), not is_waiting, said
+        state |= {"ready": len(sides) > 1, "windows": windows, "narrowed": words}
+        if words:
+            low, high = windows[0][0] or (0, 0)
+            shift, room = state["shifts"][0], max((high - low) // 20, 1000)
+            state["window"] = [max(low + shift - room, 0), high + shift + room]
+            state["key"] += f" {low}-{high}"
+    state = json.loads(json.dumps(state))  # as it comes back, to be compared
+    return (no_update if state == before else state), (turn or 0) + 1 if is_waiting else None, said
 
 
 def _drawn(store: TraceStore, wish: Wish, opened: list[Any], sides: list[tuple[str, ...]]) -> dict[str, Any]:
@@ -383,24 +427,48 @@ def show_choices(store: TraceStore, state: dict[str, Any] | None, search: str | 
     )
 
 
-def show_tables(store: TraceStore, state: dict[str, Any] | None) -> Any:
-    """Return rows and columns of both tables, whether they are shown, and the verdicts in words."""
-    nothing: tuple[Any, ...] = ([], METRIC_COLUMNS, [], OPERATION_COLUMNS, _HIDDEN)
+def show_tables(store: TraceStore, state: dict[str, Any] | None, turn: int | None) -> Any:
+    """Return both tables, what the charts show, the verdicts in words, and a number where to ask again.
+
+    Args:
+        store: Where the traces are open.
+        state: What is compared.
+        turn: How often was asked.
+
+    Returns:
+        Rows, columns and style of each table's box, metrics first; style of the section; the values of the
+        charts; the verdicts; the number.
+    """
+    nothing: tuple[Any, ...] = ([], METRIC_COLUMNS, {}, [], OPERATION_COLUMNS, {}, _HIDDEN, None)
     if not state or not state["ready"]:
-        return (*nothing, no_update)
+        return (*nothing, None, None)
     sides = [tuple(side) for side in state["sides"]]
+    windows = [[tuple(one) if one else None for one in side] for side in state["windows"]]
     opened, missing = open_sides(store, sides)
     if missing:
-        return (*nothing, no_update)
+        return (*nothing, None, (turn or 0) + 1)
+    try:
+        found = [
+            comparison(store, (opened[0], run), (windows[0], narrowed))
+            for run, narrowed in zip(opened[1:], windows[1:], strict=True)
+        ]
+    except OverlaneError as error:
+        return (*nothing, notice("The runs cannot be compared.", str(error), kind="failed"), None)
+    done = [one for one in found if one is not None]
     names = [store.listing(side[0]).name for side in sides]
-    found = [compared(run, opened[0]) for run in opened[1:]]
-    links = [(side[0], one[0].trace) for side, one in zip(sides, opened, strict=True)]
-    rows = change_rows(found, links)
+    if len(done) < len(found):
+        words = f"{len(done)} of {len(found)} runs are held against {names[0]}; this is done once."
+        return (*nothing, notice("Comparing …", words), (turn or 0) + 1)
+    rows = change_rows(done, [(side[0], one[0].trace) for side, one in zip(sides, opened, strict=True)])
     return (
         rows.metrics,
-        metric_columns(names, found[0]),
+        metric_columns(names, done[0]),
+        grid_height(len(rows.metrics), most=_MOST_HEIGHT, is_grouped=True),
         rows.operations,
         operation_columns(names),
+        grid_height(len(rows.operations), most=_MOST_HEIGHT, is_grouped=True),
         {},
-        summary(found, names),
+        chart_values(done, names, list(zip(sides, opened, strict=True))),
+        summary(done, names, state["narrowed"]),
+        None,
     )

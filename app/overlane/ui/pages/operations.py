@@ -13,7 +13,7 @@ from overlane.errors import OverlaneError
 from overlane.figures.palette import Theme, engine_label
 from overlane.figures.units import format_count, format_ns
 from overlane.ui import ids
-from overlane.ui.grids import Column, column, grid, used
+from overlane.ui.grids import Column, column, grid, grid_height, used
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import extra, heading, notice
 from overlane.ui.steps import window_of, window_words
@@ -286,7 +286,8 @@ def show(store: TraceStore, state: dict[str, Any] | None, by: Grouping, path: st
         f"{format_count(len(rows))} rows. Overlapping work counts twice.",
         found["note"],
     ]
-    return rows, used(COLUMNS, rows), {}, " ".join(word for word in words if word)
+    height = grid_height(len(rows), most="clamp(240px, 52vh, 1200px)")
+    return rows, used(COLUMNS, rows), height, " ".join(word for word in words if word)
 
 
 def groups_of(opened: OpenedTrace, by: Grouping, window: tuple[int, int] | None) -> dict[str, Any]:
