@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["PATH_COLOURS", "Piece", "Stack", "idle_bars", "path_bar"]
 
 _ROW_PX = 26
-_LEGEND_ROW_PX = 21
-_LEGEND_COLUMNS = 4
 _NAME_LETTERS = 28
 
 PATH_COLOURS = {
@@ -91,7 +89,7 @@ def idle_bars(stacks: Sequence[Stack], *, theme: Theme) -> go.Figure:
             ],
             hovertemplate=f"%{{y}} · {titles[cause]}<br>%{{customdata[1]}}<extra></extra>",
         )
-    _lay_out(figure, theme, rows=len(stacks), items=len(sums))
+    _lay_out(figure, theme, rows=len(stacks))
     figure.update_yaxes(categoryorder="array", categoryarray=names[::-1])
     return figure
 
@@ -121,31 +119,14 @@ def path_bar(pieces: Sequence[tuple[str, str, int, str]], *, theme: Theme) -> go
             customdata=[[href, f"{format_ns(ns)}, {format_fraction(ns / total)} of the path"]],
             hovertemplate=f"{words}<br>%{{customdata[1]}}<extra></extra>",
         )
-    _lay_out(figure, theme, rows=1, items=len(pieces), columns=3)
+    _lay_out(figure, theme, rows=1)
     return figure
 
 
-def _lay_out(figure: Any, theme: Theme, *, rows: int, items: int, columns: int = _LEGEND_COLUMNS) -> None:
-    """Set the size, the legend above and the axis in percent."""
-    above = _LEGEND_ROW_PX * -(-items // columns) + 10
+def _lay_out(figure: Any, theme: Theme, *, rows: int) -> None:
+    """Set the size and the axis in percent; the page has a legend of its own, which wraps as it needs to."""
     figure.update_layout(
-        template=template(theme),
-        barmode="stack",
-        bargap=0.3,
-        height=above + max(_ROW_PX * rows, 40) + 34,
-        showlegend=True,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "bottom",
-            "traceorder": "normal",
-            "font": {"size": 11},
-            "itemclick": False,
-            "itemdoubleclick": False,
-        },
-        margin={"t": above},
+        template=template(theme), barmode="stack", bargap=0.3, height=max(_ROW_PX * rows, 40) + 48
     )
     figure.update_xaxes(ticksuffix=" %", fixedrange=True, rangemode="tozero")
     figure.update_yaxes(fixedrange=True, showgrid=False, ticklabelstandoff=8)

@@ -20,8 +20,6 @@ _TICKS = (0.0, 0.5, 0.9, 0.99, 0.999, 1.0)
 _LAST = 3.7
 """Where the longest wait stands: after P99.9, which is at 3."""
 _HEIGHT = 320
-_LEGEND_ROW_PX = 21
-_DASHES = ("solid", "dash", "dot")
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def percentile_curves(curves: Sequence[Curve], *, theme: Theme) -> go.Figure:
     """Draw waits over percentiles on a logarithmic axis; every further nine is as wide.
 
     Args:
-        curves: At least one; a wait of zero is drawn at 1 ns.
+        curves: At least one, with the colours of `SERIES_COLOURS` in turn; a wait of zero is drawn at 1 ns.
         theme: Page theme.
     """
     go = graph_objects()
@@ -69,7 +67,6 @@ def percentile_curves(curves: Sequence[Curve], *, theme: Theme) -> go.Figure:
             line={
                 "color": SERIES_COLOURS[number % len(SERIES_COLOURS)][theme == "dark"],
                 "width": 2,
-                "dash": _DASHES[number // len(SERIES_COLOURS) % len(_DASHES)],
             },
             marker={"size": 5},
             customdata=[
@@ -82,29 +79,16 @@ def percentile_curves(curves: Sequence[Curve], *, theme: Theme) -> go.Figure:
 
 
 def _lay_out(figure: Any, curves: Sequence[Curve], theme: Theme) -> None:
-    """Set the size, the legend above, and axes that stretch towards the longest waits."""
+    """Set the size, and axes that stretch towards the longest waits."""
     waits = [max(ns, 1) for curve in curves for _, ns, _ in curve.points]
     low = floor(log10(min(waits)))
     high = max(ceil(log10(max(waits)) + 0.02), low + 1)
-    above = _LEGEND_ROW_PX * -(-len(curves) // 3) + 10
-    figure.update_layout(
-        template=template(theme),
-        height=_HEIGHT + above,
-        showlegend=True,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "bottom",
-            "font": {"size": 11},
-        },
-        margin={"t": above},
-    )
+    least = min(curve.points[0][0] for curve in curves)
+    figure.update_layout(template=template(theme), height=_HEIGHT)
     figure.update_xaxes(
         tickvals=[_place(tick) for tick in _TICKS],
-        ticktext=[percentile_name(tick) for tick in _TICKS],
-        range=[-0.1, _LAST + 0.15],
+        ticktext=["P0", *(percentile_name(tick) for tick in _TICKS[1:])],
+        range=[_place(least) - 0.12, _LAST + 0.15],
         fixedrange=True,
     )
     decades = range(low, high + 1)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["Granted", "Strip", "granted_bars", "unit_strips"]
 
 _ROW_PX = 28
+_SET_APART = 80
+"""More units than this stand without room between them."""
 _NONE = {"light": "#eef1f5", "dark": "#222934"}
 _LEAK_CATEGORY = "collective"
 
@@ -40,11 +42,13 @@ class Strip:
 
     Attributes:
         label: What it is called.
+        series: Place of its colour in `SERIES_COLOURS`.
         units: Their numbers.
         foreign: Those among them on which others worked or that are not its own.
     """
 
     label: str
+    series: int
     units: Collection[int]
     foreign: Collection[int] = ()
 
@@ -85,7 +89,7 @@ def granted_bars(rows: Sequence[Granted], sm_count: int | None, *, theme: Theme)
     )
     most = max([sm_count or 0, *(row.granted or 0 for row in rows), *(count or 0 for _, count in asked), 1])
     figure.update_layout(template=template(theme), height=_ROW_PX * len(rows) + 44, bargap=0.35)
-    figure.update_xaxes(range=[0, most * 1.14], fixedrange=True)
+    figure.update_xaxes(range=[0, most * 1.28], fixedrange=True)
     figure.update_yaxes(
         fixedrange=True,
         showgrid=False,
@@ -121,21 +125,19 @@ def unit_strips(strips: Sequence[Strip], count: int, what: str, *, theme: Theme)
             z=cells,
             zmin=-0.5,
             zmax=foreign + 0.5,
-            xgap=1,
+            xgap=1 if count <= _SET_APART else 0,
             ygap=6,
             colorscale=_steps(
-                [_NONE[theme], *(_series(at, theme) for at in range(len(strips))), _leak(theme)]
+                [_NONE[theme], *(_series(strip.series, theme) for strip in strips), _leak(theme)]
             ),
             showscale=False,
             customdata=[[words.get(cell, "its own") for cell in row] for row in cells],
             hovertemplate=f"{what} %{{x}}: %{{customdata}}<extra>%{{y}}</extra>",
         )
     )
-    figure.update_layout(template=template(theme), height=_ROW_PX * len(strips) + 30)
-    figure.update_xaxes(
-        fixedrange=True, showgrid=False, title=None, range=[-0.5, count - 0.5], zeroline=False
-    )
-    figure.update_yaxes(autorange="reversed", fixedrange=True, showgrid=False, ticklabelstandoff=8)
+    figure.update_layout(template=template(theme), height=_ROW_PX * len(strips) + 40)
+    figure.update_xaxes(fixedrange=True, showgrid=False, range=[-0.5, count - 0.5], zeroline=False, ticks="")
+    figure.update_yaxes(autorange="reversed", fixedrange=True, showgrid=False, ticks="", ticklabelstandoff=8)
     return figure
 
 

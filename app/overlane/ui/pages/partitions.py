@@ -13,12 +13,13 @@ from overlane.analysis.rows.naming import cut, partition_name, stream_name
 from overlane.analysis.rows.partitions import isolation_rows, partition_rows, unproven_of_partitions
 from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
 from overlane.ui.parts import heading, notice, table
-from overlane.ui.studied import Scene, StudyPage, block, capped, in_two
+from overlane.ui.studied import Scene, StudyPage, block, capped, in_two, legend, series_colour
 
 if TYPE_CHECKING:
     import dash
 
     from overlane.analysis.study import Study
+    from overlane.figures.strips import Strip
     from overlane.ui.store import TraceStore
 
 __all__ = ["NAME", "TITLE", "layout", "number_ranges", "register"]
@@ -27,11 +28,11 @@ NAME = "partitions"
 TITLE = "Partitions"
 
 _SMS_PER_TPC = 2
-_MOST_CURVES = 12
+_MOST_CURVES = 10
 _PLACES = {
-    "alone": "while no other stream's kernel ran",
-    "beside": "beside kernels of other streams",
-    "elsewhere": "same kernel on streams that are not critical",
+    "alone": "alone on the device",
+    "beside": "beside kernels of others",
+    "elsewhere": "same kernel on other streams",
 }
 _QUANTILES = ((0.5, "p50_ns"), (0.9, "p90_ns"), (0.99, "p99_ns"), (0.999, "p999_ns"), (1.0, "max_ns"))
 _KINDS = {
@@ -80,7 +81,7 @@ def _device(
     note = "" if sm_count is None else f"{sm_count} SMs"
     return block(
         title,
-        in_two([_use_table(rows, scene), *_facts(rows, scene)], _charts(rows, sm_count, scene)),
+        in_two(_charts(rows, sm_count, scene), [_use_table(rows, scene), *_facts(rows, scene)]),
         *_foreign(rows, scene),
         note=note,
     )
@@ -104,19 +105,28 @@ def _use_table(rows: list[dict[str, Any]], scene: Scene) -> Component:
         ]
         for row in rows
     ]
-    head = ["partition", "asked", "granted", "seen on", "operations", "busy", "of window", "others beside"]
+    head = [
+        "partition",
+        "SMs asked",
+        "granted",
+        "seen on",
+        "operations",
+        "busy",
+        "of window",
+        "others beside",
+    ]
     return table("SMs and use of each partition", head, lines, numbers=range(1, 8), hides_caption=True)
 
 
 def _count(value: int | None) -> str:
-    return "–" if value is None else f"{value} SMs"
+    return "–" if value is None else str(value)
 
 
 def _seen(row: dict[str, Any]) -> Component | str:
     if not row["sm_ids"]:
         return "not known"
     return html.Span(
-        f"{len(row['sm_ids'])} SMs",
+        str(len(row["sm_ids"])),
         title=f"SMs {number_ranges(row['sm_ids'])}; blocks of {row['placed_count']} of its "
         f"{row['kernel_count']} kernels were recorded",
     )
@@ -173,7 +183,9 @@ def _charts(rows: list[dict[str, Any]], sm_count: int | None, scene: Scene) -> l
         heading("SMs granted", note="the mark is what was asked for"),
         scene.chart(f"granted {key}", granted_bars(counts, sm_count, theme=scene.theme), "SMs granted"),
     ]
-    masks = [Strip(_name(row, scene), _bits(row["tpc_mask"])) for row in rows if row["tpc_mask"]]
+    masks = [
+        Strip(_name(row, scene), at, _bits(row["tpc_mask"])) for at, row in enumerate(rows) if row["tpc_mask"]
+    ]
     if masks and sm_count:
         tpcs = max(sm_count // _SMS_PER_TPC, 1 + max(max(strip.units, default=0) for strip in masks))
         figure = unit_strips(masks, tpcs, "TPC", theme=scene.theme)
@@ -182,18 +194,22 @@ def _charts(rows: list[dict[str, Any]], sm_count: int | None, scene: Scene) -> l
             scene.chart(f"tpcs {key}", figure, "TPCs granted to each partition"),
         ]
     seen = [
-        Strip(_name(row, scene), row["sm_ids"], _foreign_sms(row))
-        for row in rows
+        Strip(_name(row, scene), at, row["sm_ids"], _foreign_sms(row))
+        for at, row in enumerate(rows)
         if row["sm_ids"] and (row["is_green"] or len(rows) == 1)
     ]
     if seen:
         count = max(sm_count or 0, 1 + max(max(strip.units) for strip in seen))
         figure = unit_strips(seen, count, "SM", theme=scene.theme)
         found += [
-            heading("SMs on which its blocks were seen", note="red: others were there too"),
+            heading("SMs on which its blocks were seen", note=_foreign_note(seen)),
             scene.chart(f"sms {key}", figure, "SMs on which blocks of each partition were seen"),
         ]
     return found
+
+
+def _foreign_note(strips: list[Strip]) -> str:
+    return "red: others were there too" if any(strip.foreign for strip in strips) else ""
 
 
 def _foreign_sms(row: dict[str, Any]) -> set[int]:
@@ -270,7 +286,7 @@ def _isolation(found: dict[str, Any], scene: Scene) -> list[Component]:
             lines.append(
                 [
                     who,
-                    html.Span(cut(row["kernel"]), title=row["kernel"]),
+                    html.Span(cut(row["kernel"], 28), title=row["kernel"]),
                     words,
                     format_count(spread["count"]),
                     *(format_ns(spread[key]) for _, key in _QUANTILES[:-1]),
@@ -298,10 +314,11 @@ def _isolation(found: dict[str, Any], scene: Scene) -> list[Component]:
     figure = percentile_curves(curves[:_MOST_CURVES], theme=scene.theme)
     chart = scene.chart("isolation", figure, "Waits for room by percentile, as in the table")
     numbers = table("Waits of critical streams for room", head, few, numbers=range(3, 9), hides_caption=True)
+    colours = legend((series_colour(at), curve.label) for at, curve in enumerate(curves[:_MOST_CURVES]))
     return [
         block(
             title,
-            in_two([chart], [numbers, *left, others]),
+            in_two([colours, chart], [numbers, *left, others]),
             note="from the end of everything that a kernel depends on to its start",
         )
     ]

@@ -67,7 +67,12 @@ def _kinds(found: dict[str, Any], scene: Scene) -> Component:
     chart = scene.chart("kinds", path_bar(pieces, theme=scene.theme), "The path by category, as in the table")
     rows = [
         [
-            PATH_TITLES[row["kind"]],
+            html.Span(
+                [
+                    html.Span(className="ov-swatch", style={"background": _colour(row["kind"])}),
+                    PATH_TITLES[row["kind"]],
+                ]
+            ),
             html.Span(format_ns(row["ns"]), title=exact_ns(row["ns"])),
             format_fraction(row["fraction"]),
             format_count(row["count"]),
@@ -78,7 +83,7 @@ def _kinds(found: dict[str, Any], scene: Scene) -> Component:
     head = ["category", "time", "of the path", "links", "longest link"]
     longest = [
         [
-            html.Span(cut(_called(row), 52), title=row["name"]),
+            html.Span(f"{cut(_called(row), 44)}{_number(row)}", title=row["name"]),
             PATH_TITLES[row["kind"]],
             format_fraction((row["end_ns"] - row["start_ns"]) / max(high - low, 1)),
             _link(row, scene),
@@ -89,7 +94,13 @@ def _kinds(found: dict[str, Any], scene: Scene) -> Component:
     return block(
         "By category",
         in_two(
-            [chart, table("The path by category", head, rows, numbers=(1, 2, 3, 4), hides_caption=True)],
+            [
+                chart,
+                html.Div(
+                    table("The path by category", head, rows, numbers=(1, 2, 3, 4), hides_caption=True),
+                    className="ov-wrapped",
+                ),
+            ],
             [table("The longest links", titles, longest, numbers=(2, 3), hides_caption=True)],
         ),
         note=f"{format_count(found['count'])} links in {format_ns(high - low)}, without a gap",
@@ -98,6 +109,18 @@ def _kinds(found: dict[str, Any], scene: Scene) -> Component:
 
 def _called(row: dict[str, Any]) -> str:
     return f"before {row['name']}" if row["kind"] == "host" else row["name"]
+
+
+def _number(row: dict[str, Any]) -> str:
+    return "" if row["op_id"] is None else f" ({row['op_id']})"
+
+
+def _colour(kind: str) -> str:
+    """Return the colour of a category as CSS."""
+    from overlane.figures.causes import PATH_COLOURS  # noqa: PLC0415 - loads Plotly
+
+    table_of, name = PATH_COLOURS[kind]
+    return f"var(--ov-{'cause-' if table_of == 'cause' else ''}{name.replace('_', '-')})"
 
 
 def _place(link: dict[str, Any], scene: Scene) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from overlane.analysis.rows.waits import wait_rows, wait_spreads
 from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
 from overlane.ui.grids import Column, column
 from overlane.ui.parts import notice, table
-from overlane.ui.studied import Scene, StudyPage, block, capped, filled, in_two
+from overlane.ui.studied import Scene, StudyPage, block, capped, filled, in_two, legend, series_colour
 from overlane.ui.why import cause_swatch
 
 if TYPE_CHECKING:
@@ -32,9 +32,8 @@ TITLE = "Waits and barriers"
 
 _MOST_BARRIERS = 500
 _MOST_STREAMS = 3
-_MOST_CURVES = 12
+_MOST_CURVES = 10
 _CAUSES = {cause.name: cause for cause in CAUSES}
-_SCOPES = {"device": "device", "partition": "partition", "stream": "stream"}
 _SHOWN_QUANTILES = (0.0, 0.5, 0.9, 0.99, 0.999, 1.0)
 _EARLY = (
     "From issue to start. What is issued early waits long without harm: look at what else than the order of "
@@ -76,13 +75,13 @@ def _show(found: dict[str, Any], scene: Scene) -> list[Component]:
 
 BARRIER_COLUMNS: list[Column] = [
     column("place", "#", form="count", width=56, note="by what it cost"),
-    column("kind", "kind", width=150),
-    column("what", "what it is", width=220, renderer="link", grows=True, note="leads to it in the timeline"),
+    column("kind", "kind", width=130),
+    column("what", "what it is", width=180, renderer="link", grows=True, note="leads to it in the timeline"),
     column("lost_ns", "lost", form="ns", width=98, note="held time of each held stream, added up"),
-    column("who", "streams held", width=200, grows=True, tooltip="who_all"),
-    column("op_count", "operations held", form="count", width=126),
-    column("critical_ns", "on critical path", form="ns", width=122, note="how long it held what lies on it"),
-    column("critical_fraction", "share of path", form="share", width=108),
+    column("who", "streams held", width=170, grows=True, tooltip="who_all"),
+    column("op_count", "operations", form="count", width=100, note="operations held"),
+    column("critical_ns", "on the path", form="ns", width=104, note="how long it held what lies on it"),
+    column("critical_fraction", "of the path", form="share", width=100, note="share of the critical path"),
     column("span_ns", "span", form="ns", width=96, note="from the first held instant to the last"),
     column("start_ns", "start", form="ns", width=104, note="from the trace's origin"),
 ]
@@ -113,7 +112,7 @@ def _barriers(found: dict[str, Any], scene: Scene) -> Component:
         f"The {format_count(len(lines))} costliest of {format_count(found['barrier_count'])}."
         if len(lines) < found["barrier_count"]
         else "",
-        f"{format_count(found['quiet_count'])} further synchronizations held nothing back."
+        f"Held nothing back: {format_count(found['quiet_count'])} further synchronizations."
         if found["quiet_count"]
         else "",
         f"Whether the legacy default stream held others cannot be told. {found['no_kinds']}"
@@ -139,8 +138,9 @@ def _barrier_line(place: int, row: dict[str, Any], path_ns: int, scene: Scene) -
     ]
     more = len(row["stream_rows"]) - min(len(names), _MOST_STREAMS)
     shown = ", ".join(names[:_MOST_STREAMS])
-    said = row_name(trace, named, number) or str(trace.row(named, number).get("sync_kind") or named)
-    rank = trace.row(named, number).get("rank")
+    values = trace.row(named, number)
+    said = row_name(trace, named, number) or f"{values.get('sync_kind') or named} synchronization"
+    rank = values.get("rank")
     return {
         "place": place + 1,
         "kind": row["kind"].replace("_", " "),
@@ -177,7 +177,7 @@ def _idle(found: dict[str, Any], scene: Scene) -> Component:
     shown, more = capped(rows, most=24)
     stacks = [
         Stack(
-            f"{_SCOPES[row['scope']]} {_who(row, scene)}" if row["scope"] == "device" else _who(row, scene),
+            _who(row, scene),
             found["windows"].get((row["rank"], row["device_id"]), 0),
             tuple(
                 Piece(cause, ns, _longest_href(row["longest"][cause], row["rank"], scene))
@@ -188,12 +188,20 @@ def _idle(found: dict[str, Any], scene: Scene) -> Component:
     ]
     lines = [line for row in rows for line in _idle_lines(row, found["windows"], scene)]
     few, left = capped(lines)
-    head = ["", "cause", "idle", "of its idle", "of window", "the host was in", "longest"]
-    numbers = table("Idle time by cause", head, few, numbers=(2, 3, 4, 6), hides_caption=True)
+    head = ["", "cause", "idle", "of window", "host was in", "longest"]
+    numbers = table("Idle time by cause", head, few, numbers=(2, 3, 5), hides_caption=True)
+    sums: dict[str, int] = {}
+    for row in shown:
+        for cause, ns in row["causes"].items():
+            sums[cause] = sums.get(cause, 0) + ns
+    colours = legend(
+        (f"var(--ov-cause-{cause.replace('_', '-')})", _CAUSES[cause].title)
+        for cause in sorted(sums, key=lambda one: -sums[one])
+    )
     chart = scene.chart("idle", idle_bars(stacks, theme=scene.theme), "Idle time by cause, as in the table")
     return block(
         title,
-        in_two([chart, *more], [numbers, *left]),
+        in_two([colours, chart, *more], [numbers, *left]),
         note="as a share of the window; a click on a bar leads to the longest stretch",
     )
 
@@ -205,10 +213,12 @@ def _idle_lines(row: dict[str, Any], windows: dict[Any, int], scene: Scene) -> l
         longest = row["longest"][cause]
         found.append(
             [
-                "" if number else f"{_SCOPES[row['scope']]} {_who(row, scene)}",
+                "" if number else _who(row, scene),
                 _cause(cause),
-                html.Span(format_ns(ns), title=exact_ns(ns)),
-                format_fraction(ns / row["idle_ns"]),
+                html.Span(
+                    format_ns(ns),
+                    title=f"{exact_ns(ns)}, {format_fraction(ns / row['idle_ns'])} of its idle time",
+                ),
                 format_fraction(ns / window if window else None),
                 _host(longest, scene),
                 _longest_link(longest, row["rank"], scene),
@@ -219,14 +229,15 @@ def _idle_lines(row: dict[str, Any], windows: dict[Any, int], scene: Scene) -> l
 
 def _who(row: dict[str, Any], scene: Scene) -> str:
     if row["scope"] == "device":
-        return device_name(row)
+        return f"device {device_name(row)}"
     if row["scope"] == "partition":
-        return partition_name(scene.trace, row["partition_id"])
+        return f"partition {partition_name(scene.trace, row['partition_id'])}"
     return stream_name(scene.trace, row)
 
 
 def _cause(name: str) -> Component:
-    return html.Span([cause_swatch(name), _CAUSES[name].title], title=_CAUSES[name].sentence)
+    words = [cause_swatch(name), _CAUSES[name].title]
+    return html.Span(words, title=_CAUSES[name].sentence, className="ov-nowrap")
 
 
 def _host(longest: dict[str, Any], scene: Scene) -> Component | str:
@@ -275,7 +286,7 @@ def _spreads(found: dict[str, Any], scene: Scene) -> Component | None:
             (point["fraction"], point["ns"], scene.row_href("ops", point["op_id"]))
             for point in row["quantiles"]
         )
-        curves.append(Curve(f"{_SCOPES[row['scope']]} {_who(row, scene)}", points))
+        curves.append(Curve(_who(row, scene), points))
         shown = [point for point in row["quantiles"] if point["fraction"] in _SHOWN_QUANTILES]
         lines.append(
             [
@@ -289,6 +300,7 @@ def _spreads(found: dict[str, Any], scene: Scene) -> Component | None:
     numbers = table("Waits by percentile", head, few, numbers=range(1, len(head)), hides_caption=True)
     more = len(curves) - _MOST_CURVES
     said = [html.P(f"The {_MOST_CURVES} with the longest waits are drawn.", className="ov-quiet")]
+    colours = legend((series_colour(at), curve.label) for at, curve in enumerate(curves[:_MOST_CURVES]))
     chart = scene.chart(
         "spreads",
         percentile_curves(curves[:_MOST_CURVES], theme=scene.theme),
@@ -296,7 +308,7 @@ def _spreads(found: dict[str, Any], scene: Scene) -> Component | None:
     )
     return block(
         title,
-        in_two([chart, *(said if more > 0 else [])], [numbers, *left]),
+        in_two([colours, chart, *(said if more > 0 else [])], [numbers, *left]),
         note="each number leads to an operation that waited so long",
     )
 
