@@ -44,6 +44,19 @@ def test_notes_of_other_traces_lie_in_the_cache(own_client, folder, tmp_path, mo
     assert own_client.get("/api/traces/small/notes").json["marks"] == [MARK]
 
 
+def test_notes_that_came_with_a_trace_are_used_and_kept_there(own_client, own_store, tmp_path, monkeypatch):
+    monkeypatch.setenv("OVERLANE_CACHE_DIR", str(tmp_path / "kept"))
+    path = own_store.listing("small").path
+    beside = path.with_name(f"{path.name}.notes")
+    beside.write_text(json.dumps({"schema": 1, "revision": 4, "marks": [MARK]}))
+    try:
+        assert own_client.get("/api/traces/small/notes").json["marks"] == [MARK]
+        assert put(own_client, {"revision": 4, "marks": [MARK, MARK]}, trace="small").status_code == 200
+        assert len(json.loads(beside.read_text("utf-8"))["marks"]) == 2
+    finally:
+        beside.unlink()
+
+
 def test_what_a_second_page_wrote_is_not_lost(own_client):
     assert put(own_client, {"revision": 0, "marks": [MARK]}).status_code == 200
     answer = put(own_client, {"revision": 0, "marks": []})

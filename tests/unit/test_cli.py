@@ -17,6 +17,7 @@ from overlane.commands.convert import FORMATS
 from overlane.commands.loading import ProgressBar
 from overlane.commands.tables import table_text
 from overlane.errors import MachineError, OverlaneError, TraceUnreadableError
+from overlane.notes import elsewhere
 from overlane.readers.native import NativeReader
 from overlane.tables import table_from_columns
 from overlane.writers import WRITERS
@@ -300,6 +301,41 @@ def test_convert_to_our_own_format_keeps_every_table(capsys, trace, tmp_path):
     assert before.header == after.header
     for name in ("ops", "api_calls", "devices"):
         assert before.table(name).equals(after.table(name))
+
+
+@pytest.mark.parametrize("target", ["again.overlane", "again.json"])
+def test_convert_takes_marks_and_notes_along(trace, tmp_path, target):
+    notes = {"schema": 1, "revision": 3, "marks": [{"t0_ns": 1, "t1_ns": 2, "label": "here", "note": "why?"}]}
+    trace.with_name(f"{trace.name}.notes").write_text(json.dumps(notes))
+    assert main(["convert", str(trace), str(tmp_path / target)]) == 0
+    assert json.loads((tmp_path / f"{target}.notes").read_text()) == notes
+
+
+def test_convert_takes_those_notes_that_were_written_last(monkeypatch, trace, tmp_path):
+    monkeypatch.setenv("OVERLANE_CACHE_DIR", str(tmp_path / "cache"))
+    far = elsewhere(trace.resolve())
+    far.parent.mkdir(parents=True)
+    far.write_text('{"revision": 5}')
+    trace.with_name(f"{trace.name}.notes").write_text('{"revision": 4}')
+    assert main(["convert", str(trace), str(tmp_path / "again.overlane")]) == 0
+    assert (tmp_path / "again.overlane.notes").read_text() == '{"revision": 5}'
+
+
+def test_convert_replaces_no_notes_unless_told(capsys, trace, tmp_path):
+    trace.with_name(f"{trace.name}.notes").write_text('{"revision": 1}')
+    precious = tmp_path / "again.overlane.notes"
+    precious.write_text("precious")
+    assert main(["convert", str(trace), str(tmp_path / "again.overlane")]) == 2
+    assert "again.overlane.notes exists" in capsys.readouterr().err
+    assert precious.read_text() == "precious"
+    assert not (tmp_path / "again.overlane").exists()
+    assert main(["convert", str(trace), str(tmp_path / "again.overlane"), "--force"]) == 0
+    assert precious.read_text() == '{"revision": 1}'
+
+
+def test_convert_writes_no_notes_where_there_are_none(trace, tmp_path):
+    assert main(["convert", str(trace), str(tmp_path / "again.overlane")]) == 0
+    assert not (tmp_path / "again.overlane.notes").exists()
 
 
 def test_convert_replaces_nothing_unless_told(capsys, trace, tmp_path):

@@ -10,6 +10,7 @@ from overlane.commands.loading import add_trace_argument, load
 from overlane.commands.output import printable
 from overlane.commands.targets import check_target
 from overlane.errors import MachineError
+from overlane.notes import beside, latest
 
 __all__ = ["COMMAND", "ConvertCommand"]
 
@@ -18,7 +19,7 @@ FORMATS = ("overlane", "chrome", "parquet", "csv")
 
 
 class ConvertCommand:
-    """Reads a trace in one format and writes it in another."""
+    """Reads a trace in one format and writes it in another, with its marks and notes in a file beside it."""
 
     name = "convert"
     help = "write a trace as .overlane, Chrome/Perfetto JSON, or a folder of Parquet or CSV files"
@@ -44,20 +45,28 @@ class ConvertCommand:
             MachineError: OUT cannot be written.
         """
         from overlane.writers import WRITERS  # noqa: PLC0415 - help must answer without loading Arrow
-        from overlane_collect.writer import advice_for  # noqa: PLC0415
+        from overlane_collect.writer import advice_for, replacing  # noqa: PLC0415
 
         source, target = getattr(arguments, "in"), arguments.out
         writer = WRITERS.find(arguments.to) if arguments.to else WRITERS.for_path(target)
         is_file = bool(writer.suffixes)
         check_target(target, writer.name, is_file=is_file, replaces=arguments.force)
         trace = load(source)
+        notes = latest(source.resolve())
+        if notes is not None:
+            check_target(beside(target), "the notes", is_file=True, replaces=arguments.force)
         try:
             writer.write(trace, target)
+            if notes is not None:
+                with replacing(beside(target)) as file:
+                    file.write(notes[1].encode())
         except OSError as error:
             raise MachineError(
                 f"{target} could not be written: {error.strerror or error}; {advice_for(error)}"
             ) from error
-        sys.stderr.write(printable(f"wrote {target} ({writer.name})") + "\n" if sys.stderr.isatty() else "")
+        along = "" if notes is None else f", and its marks and notes to {beside(target)}"
+        said = printable(f"wrote {target} ({writer.name}){along}")
+        sys.stderr.write(said + "\n" if sys.stderr.isatty() else "")
         return 0
 
 

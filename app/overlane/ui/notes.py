@@ -1,12 +1,11 @@
 """Marks and notes of a trace, and how its lanes are arranged: a file beside the trace, written by the page.
 
-A trace of the library folder has `NAME.notes` beside it, so that both travel together. For any other file,
-and where the folder cannot be written, they lie in the cache folder.
+A trace of the library folder has `NAME.notes` beside it, so that both travel together, and so has any other
+that came with one. For the rest, and where the folder cannot be written, they lie in the cache folder.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from flask import Blueprint, Response, jsonify, request
 
 from overlane.errors import MachineError, OverlaneError
-from overlane.folders import cache_folder
+from overlane.notes import MOST_BYTES, beside, elsewhere, latest
 from overlane.ui.asked import BadRequestError
 
 if TYPE_CHECKING:
@@ -25,11 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EMPTY", "Notebook", "add_note_routes", "checked"]
 
-SUFFIX = ".notes"
 MOST_MARKS = 500
 MOST_LANES = 5_000
-MOST_BYTES = 512_000
-"""Of one file; a body above it is refused before it is read."""
 LABEL_LETTERS = 200
 NOTE_LETTERS = 4_000
 _LATEST_NS = 2**62
@@ -103,27 +99,21 @@ class Notebook:
         self._folder = folder
         self._guard = threading.Lock()
 
-    def _elsewhere(self, path: Path) -> Path:
-        folder = self._folder if self._folder is not None else cache_folder() / "notes"
-        return folder / (hashlib.sha256(str(path).encode()).hexdigest()[:32] + SUFFIX)
-
     def _places(self, listing: Listing) -> list[Path]:
-        """Return where the notes of a trace may lie, the best place first."""
-        elsewhere = self._elsewhere(listing.path)
-        if self._library is None or not listing.path.is_relative_to(self._library):
-            return [elsewhere]
-        return [listing.path.with_name(listing.path.name + SUFFIX), elsewhere]
+        """Return where the notes of a trace may be written, the best place first."""
+        near, far = beside(listing.path), elsewhere(listing.path, self._folder)
+        is_in_library = self._library is not None and listing.path.is_relative_to(self._library)
+        return [near, far] if is_in_library or near.is_file() else [far]
 
     def read(self, listing: Listing) -> dict[str, Any]:
         """Return the notes of a trace, `EMPTY` where it has none or they are damaged."""
-        for path in self._places(listing):
+        found = latest(listing.path, self._folder)
+        if found is not None:
             try:
-                if path.is_symlink() or path.stat().st_size > MOST_BYTES:
-                    continue
-                stored = json.loads(path.read_text(encoding="utf-8"))
+                stored = json.loads(found[1])
                 return {**checked(stored), "revision": int(stored["revision"])}
-            except (OSError, ValueError, KeyError, TypeError, OverlaneError):
-                continue
+            except OverlaneError:
+                pass
         return dict(EMPTY)
 
     def write(self, listing: Listing, values: Any, revision: int) -> dict[str, Any] | None:
