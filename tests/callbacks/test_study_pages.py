@@ -216,9 +216,8 @@ def test_the_path_leads_to_its_longest_links(asked, samples):
 def test_partitions_say_what_was_asked_granted_and_seen(asked, samples):
     answer = ask(asked, samples, "partitions", trace="green-context-a")
     text = said(answer, "partitions")
-    for expected in ("critical (1) 8 8 1 10", "bulk (2) 124 124 124 182", "9–10, 12, 15",
-                     "0–8, 11, 13–14, 16–65",
-                     "alone on the device", "beside kernels of others"):  # fmt: skip
+    layout = ("critical (1) 8 8 1 10", "bulk (2) 124 124 124 182", "9–10, 12, 15", "0–8, 11, 13–14, 16–65")
+    for expected in (*layout, "alone on the device", "beside kernels of others"):
         assert expected in text
     granted, tpcs, sms, isolation = figures_of(answer["ov-partitions.children"])
     assert granted["data"][0]["x"] == [132, 8, 124]

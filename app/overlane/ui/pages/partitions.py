@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import dash
 
     from overlane.analysis.study import Study
+    from overlane.figures.spreads import Curve
     from overlane.figures.strips import Strip
     from overlane.ui.store import TraceStore
 
@@ -271,38 +272,14 @@ def _foreign(rows: list[dict[str, Any]], scene: Scene) -> list[Component]:
 
 def _isolation(found: dict[str, Any], scene: Scene) -> list[Component]:
     """Return how the kernels of critical streams waited for room."""
-    from overlane.figures.spreads import Curve, percentile_curves  # noqa: PLC0415 - loads Plotly
+    from overlane.figures.spreads import percentile_curves  # noqa: PLC0415 - loads Plotly
 
-    curves, lines = [], []
-    for row in found["isolation"]:
-        for place, words in _PLACES.items():
-            spread = row[place]
-            if spread is None:
-                continue
-            who = stream_name(scene.trace, row)
-            longest = scene.row_href("ops", spread["max_op_id"])
-            points = tuple((share, spread[key], longest if share == 1 else "") for share, key in _QUANTILES)
-            curves.append(Curve(f"{who} · {cut(row['kernel'], 24)}, {place}", points))
-            lines.append(
-                [
-                    who,
-                    html.Span(cut(row["kernel"], 28), title=row["kernel"]),
-                    words,
-                    format_count(spread["count"]),
-                    *(format_ns(spread[key]) for _, key in _QUANTILES[:-1]),
-                    scene.row_link(format_ns(spread["max_ns"]), "ops", spread["max_op_id"]),
-                ]
-            )
     title = "Isolation of critical streams"
     against = "/compare?" + urlencode({"base": scene.trace_id, "trace": scene.trace_id})
-    others = html.P(
-        [
-            "Recordings of the same work in other modes are held against this one on the ",
-            html.A("compare page", href=against),
-            ".",
-        ],
-        className="ov-quiet",
-    )
+    link = html.A("compare page", href=against)
+    words = "Recordings of the same work in other modes are held against this one on the "
+    others = html.P([words, link, "."], className="ov-quiet")
+    curves, lines = _isolation_lines(found, scene)
     if not lines:
         words = (
             "No stream is critical here: none belongs to a green context, and none that ran kernels has a "
@@ -322,6 +299,33 @@ def _isolation(found: dict[str, Any], scene: Scene) -> list[Component]:
             note="from the end of everything that a kernel depends on to its start",
         )
     ]
+
+
+def _isolation_lines(found: dict[str, Any], scene: Scene) -> tuple[list[Curve], list[list[Any]]]:
+    """Return a curve and a line of the table for each kernel of a critical stream and each place."""
+    from overlane.figures.spreads import Curve  # noqa: PLC0415 - loads Plotly
+
+    curves, lines = [], []
+    for row in found["isolation"]:
+        who = stream_name(scene.trace, row)
+        for place, words in _PLACES.items():
+            spread = row[place]
+            if spread is None:
+                continue
+            longest = scene.row_href("ops", spread["max_op_id"])
+            points = tuple((share, spread[key], longest if share == 1 else "") for share, key in _QUANTILES)
+            curves.append(Curve(f"{who} · {cut(row['kernel'], 24)}, {place}", points))
+            lines.append(
+                [
+                    who,
+                    html.Span(cut(row["kernel"], 28), title=row["kernel"]),
+                    words,
+                    format_count(spread["count"]),
+                    *(format_ns(spread[key]) for _, key in _QUANTILES[:-1]),
+                    scene.row_link(format_ns(spread["max_ns"]), "ops", spread["max_op_id"]),
+                ]
+            )
+    return curves, lines
 
 
 def _unproven(found: dict[str, Any]) -> list[Component]:
