@@ -6,6 +6,7 @@ pairs that it names, and one thing is before another where a path leads there.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,13 +63,17 @@ class Truth:
         reach: bool, shape (nodes, nodes).
         begin: Node at which each action's item starts, None for actions that are no items.
         end: Node at which it is over.
-        items: Actions that are operations, in order.
-        hosts: Actions that are accesses by the host.
+        records: Node of each action that is a record.
+        done: Node at which each action of a thread has returned.
+        ends: Node behind all that was put into each stream.
     """
 
     reach: np.ndarray
     begin: dict[int, int] = field(default_factory=dict)
     end: dict[int, int] = field(default_factory=dict)
+    records: dict[int, int] = field(default_factory=dict)
+    done: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
 
     def before(self, a: int, b: int) -> bool:
         """Tell whether action `a` is over before action `b` starts."""
@@ -81,26 +86,48 @@ KINDS = (
 )  # fmt: skip
 
 
+_PAIRS = st.lists(st.integers(0, len(STREAMS) - 1), min_size=2, max_size=2, unique=True)
+
+
 @st.composite
-def programs(draw: st.DrawFn, most: int = 22) -> list[Act]:
-    """Draw a program."""
+def programs(
+    draw: st.DrawFn, most: int = 22, *, least: int = 0, kinds: tuple[str, ...] = KINDS, few: bool = False
+) -> list[Act]:
+    """Draw a program.
+
+    Args:
+        draw: How to draw.
+        most: Most actions.
+        least: Fewest actions.
+        kinds: Kinds of actions, each as often as it stands there.
+        few: Use two streams and two events only, and mostly one thread.
+    """
     touch = st.tuples(st.integers(0, BYTES - 1), st.integers(1, 8), st.booleans())
-    threads = draw(st.integers(1, len(THREADS))) - 1
+    threads = draw(st.sampled_from((1, 1, 1, 2)) if few else st.integers(1, len(THREADS))) - 1
+    pair = draw(_PAIRS)
     act = st.builds(
         Act,
-        kind=st.sampled_from(KINDS),
+        kind=st.sampled_from(kinds),
         thread=st.integers(0, threads),
-        stream=st.integers(0, len(STREAMS) - 1),
-        event=st.sampled_from(EVENTS),
+        stream=st.sampled_from(pair) if few else st.integers(0, len(STREAMS) - 1),
+        event=st.sampled_from(EVENTS[:2] if few else EVENTS),
         touches=st.lists(touch, max_size=2).map(tuple),
     )
-    acts = draw(st.lists(act, max_size=most))
+    acts = draw(st.lists(act, min_size=least, max_size=most))
     # Each access by the host is one of its own; operations may touch several places.
     return [replace(act, touches=act.touches[:1]) if act.kind == "host" else act for act in acts]
 
 
-def truth_of(acts: list[Act]) -> Truth:  # noqa: C901, PLR0912 - the rules one after the other
-    """Draw every edge that CUDA promises, and close the graph."""
+def truth_of(  # noqa: C901, PLR0912 - the rules one after the other
+    acts: list[Act], *, mute: Container[int] = (), gone: Container[int] = ()
+) -> Truth:
+    """Draw every edge that CUDA promises, and close the graph.
+
+    Args:
+        acts: The program.
+        mute: Waits that wait for nothing, but stand where they stood.
+        gone: Actions that are not done at all.
+    """
     edges: list[tuple[int, int]] = []
     count = 0
 
@@ -114,8 +141,12 @@ def truth_of(acts: list[Act]) -> Truth:  # noqa: C901, PLR0912 - the rules one a
     placed: list[tuple[int, int, int, str, list]] = []  # stream, in, out, kind, edges from elsewhere
     latest: dict[int, int] = {}
     tail: dict[int, int] = {}
+    truth = Truth(np.zeros((0, 0)), begin, end)
     for i, act in enumerate(acts):
+        if i in gone:
+            continue
         host, done = node(), node()
+        truth.done[i] = done
         edges.append((host, done))
         if act.thread in tail:
             edges.append((tail[act.thread], host))
@@ -128,9 +159,11 @@ def truth_of(acts: list[Act]) -> Truth:  # noqa: C901, PLR0912 - the rules one a
             if out != into:
                 edges.append((into, out))
                 begin[i], end[i] = into, out
+            if act.kind == "record":
+                truth.records[i] = into
             foreign = [(host, into)]
             foreign += [(entry[2], into) for entry in placed if _excludes(entry[0], act.stream)]
-            if act.kind == "wait" and act.event in latest:
+            if act.kind == "wait" and act.event in latest and i not in mute:
                 foreign.append((latest[act.event], into))
             edges += foreign
             own = [entry for entry in placed if entry[0] == act.stream]
@@ -146,18 +179,24 @@ def truth_of(acts: list[Act]) -> Truth:  # noqa: C901, PLR0912 - the rules one a
                 latest[act.event] = into
             if act.kind == "copy_back":
                 edges.append((out, done))
+        elif i in mute:
+            continue
         elif act.kind == "event_sync":
             if act.event in latest:
                 edges.append((latest[act.event], done))
         elif act.kind != "failed_query":
             edges += [(entry[2], done) for entry in placed if _covers(act, entry[0])]
+    for stream in range(len(STREAMS)):
+        truth.ends[stream] = node()
+        edges += [(entry[2], truth.ends[stream]) for entry in placed if entry[0] == stream]
     reach = np.zeros((count, count), bool)
     for a, b in edges:
         reach[a, b] = True
     for k in range(count):
         reach |= np.outer(reach[:, k], reach[k])
     np.fill_diagonal(reach, False)
-    return Truth(reach, begin, end)
+    truth.reach = reach
+    return truth
 
 
 _LAUNCHES = {"op", "programmatic", "copy_back"}

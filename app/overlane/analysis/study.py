@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from overlane.analysis.isolation import Isolation
     from overlane.analysis.order import Order
     from overlane.analysis.partitions import PartitionUse
+    from overlane.analysis.redundant_waits import RedundantWaits
     from overlane.analysis.waits import Waits
 
 __all__ = ["VERSIONS", "Keeper", "Study"]
@@ -45,6 +46,7 @@ VERSIONS = {
     "barriers": (1, ("idle",)),
     "order": (1, ("dependencies",)),
     "hazards": (1, ("order",)),
+    "redundant_waits": (1, ("order",)),
     "critical_path": (1, ("dependencies",)),
 }
 """Version of each result that is kept, and the results that it is made from."""
@@ -210,6 +212,15 @@ class Study:
         from overlane.analysis.hazards import hazards  # noqa: PLC0415
 
         return self._kept("hazards", lambda: hazards(self.trace, self.order))
+
+    @property
+    def redundant_waits(self) -> RedundantWaits:
+        """Stream waits and host synchronizations that guarantee nothing, over the whole trace."""
+        from overlane.analysis.redundant_waits import redundant_waits  # noqa: PLC0415
+
+        return self._kept(
+            "redundant_waits", lambda: redundant_waits(self.trace, self.dependencies, self.order)
+        )
 
     @property
     def hazard_places(self) -> np.ndarray[Any, Any]:

@@ -38,6 +38,7 @@ _ITEM, _RECORD, _WAIT, _EVENT, _STREAM, _HOST = (
 _PROGRAMMATIC, _HOST_WAITS, _LIKELY, _MARK = act.PROGRAMMATIC, act.HOST_WAITS, act.LIKELY, act.MARK
 _OWNER, _COMPONENT, _POSITION, _VALUE, _ROW, _PREVIOUS = range(6)  # columns of the log
 _FIRST_ROOM = 1024
+_FURTHEST = 64  # steps of a thread's clock that are looked through to see whether a wait tells anything new
 
 
 @dataclass(frozen=True)
@@ -113,21 +114,8 @@ def clocks(program: Program, *, is_certain: bool) -> Clocks:
     starts, at, value, row = _by_pair(log, chains)
     chain, position, prefix, thread, tick = items
     return Clocks(
-        streams,
-        chains,
-        starts,
-        at,
-        value,
-        row,
-        chain,
-        position,
-        prefix,
-        thread,
-        tick,
-        news,
-        records[0],
-        records[1],
-    )
+        streams, chains, starts, at, value, row, chain, position, prefix, thread, tick, news, *records
+    )  # fmt: skip
 
 
 def _items(count: int) -> Codes:
@@ -174,20 +162,41 @@ def _append(log: Codes, count: int, entry: tuple[int, int, int, int, int, int]) 
 
 
 @njit(cache=True, nogil=True)
+def _is_known(state: State, s: int, j: int, value: int, log: Codes) -> bool:
+    """Tell whether a stream is after so many items of a chain by what threads knew that it comes after.
+
+    Looks a bounded way back into what each of them knew; beyond it the answer is no.
+    """
+    tails, heard, heads = state[0], state[1], state[2]
+    streams = len(tails)
+    for h in range(len(heard)):
+        if heard[h, j] < value:
+            continue
+        step, tick = heads[h, j], tails[s, streams + h]
+        for _ in range(_FURTHEST):
+            if step < 0 or log[step, _VALUE] < value:
+                break
+            if log[step, _POSITION] <= tick:
+                return True
+            step = log[step, _PREVIOUS]
+    return False
+
+
+@njit(cache=True, nogil=True)
 def _tell_stream(  # noqa: PLR0917 - one state machine
     state: State, source: Codes, s: int, h: int, row: int, log: Codes, count: int
 ) -> tuple[Codes, int, int]:
     """Let a stream wait for what a clock says; what the issuing thread knows to be done need not be told."""
     tails, heard, length, over = state[0], state[1], state[4], state[11]
     over[s] = max(over[s], source[s])
-    news, at, mine = 0, length[s] + 1, tails[s]
+    news, steps, at, mine = 0, 0, length[s] + 1, tails[s]
     if len(log) - count < len(source):
         log = _longer(log)
     for j in range(len(source)):
         value = source[j]
         if value > mine[j] and (h < 0 or value > heard[h, j]):
             mine[j] = value
-            entry = log[count + news]
+            entry = log[count + steps]
             entry[_OWNER], entry[_COMPONENT], entry[_POSITION], entry[_VALUE], entry[_ROW] = (
                 s,
                 j,
@@ -195,8 +204,9 @@ def _tell_stream(  # noqa: PLR0917 - one state machine
                 value,
                 row,
             )
-            news += 1
-    return log, count + news, news
+            steps += 1
+            news += not _is_known(state, s, j, value, log)
+    return log, count + steps, news
 
 
 @njit(cache=True, nogil=True)
@@ -271,8 +281,9 @@ def _enter(  # noqa: PLR0917 - one state machine
 
 @njit(cache=True, nogil=True)
 def _put(  # noqa: PLR0917 - one state machine
-    state: State, is_blind: Array, items: Codes, s: int, h: int, item: int, flags: int, log: Codes, count: int
-) -> tuple[Codes, int]:
+    state: State, is_blind: Array, items: Codes, s: int, h: int, item: int, flags: int, row: int,
+    log: Codes, count: int,
+) -> tuple[Codes, int]:  # fmt: skip
     """Put an item into a stream; a copy that holds the host tells the thread of its end."""
     tails, ticks, length, prefix, over = state[0], state[3], state[4], state[5], state[11]
     length[s] += 1
@@ -287,7 +298,7 @@ def _put(  # noqa: PLR0917 - one state machine
     tails[s, s] = length[s]
     if flags & _HOST_WAITS and h >= 0:
         ticks[h] += 1
-        log, count, _news = _tell_thread(state, tails[s], h, -1, log, count)
+        log, count, _news = _tell_thread(state, tails[s], h, row, log, count)
     return log, count
 
 
@@ -397,7 +408,7 @@ def _run(  # noqa: C901, PLR0912, PLR0917 - one state machine
             else:
                 log, count = _enter(state, facts, s, h, log, count)
         if what == _ITEM:
-            log, count = _put(state, is_blind, items, s, h, r, actions[1][i], log, count)
+            log, count = _put(state, is_blind, items, s, h, r, actions[1][i], row, log, count)
             continue
         if what == _RECORD:
             records[0, r], records[1, r] = s, length[s]

@@ -143,7 +143,10 @@ class _Builder:
         order = np.argsort(issue.start_ns[head], kind="stable")  # settles ties of one call
         rows = head[order]
         at, thread = issue.order_ns[rows], self._call_threads(issue.call[rows])
-        self._parts.add(act.ITEM, at, stream[rows], thread, order, flags=flags[rows])
+        proof = np.full(len(rows), -1, np.int64)
+        holds = np.flatnonzero(flags[rows] & act.HOST_WAITS)
+        proof[holds] = self._proof(PROOF_TABLES.index("ops"), rows[holds])
+        self._parts.add(act.ITEM, at, stream[rows], thread, order, flags=flags[rows], row=proof)
         again = np.flatnonzero(launches.before >= 0)
         self._edge(head[launches.before[again]], head[again])
         self._stage()

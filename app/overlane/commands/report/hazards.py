@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overlane.analysis.rows.hazards import hazard_counts, hazard_rows
 from overlane.analysis.rows.naming import op_name
-from overlane.commands.report.section import Block, Columns, Rows, Section, Table, plain
+from overlane.analysis.rows.needless import redundant_counts, redundant_rows
+from overlane.commands.report.section import Block, Columns, Rows, Section, Table, ns, plain
 
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
@@ -22,7 +23,12 @@ def _text(study: Study, rows: Rows) -> list[Block]:
 
     missing = why_unproven(study.trace, "buffer_accesses")
     if missing:
-        return [f"Whether accesses are ordered cannot be told. {missing}"]
+        return [f"Whether accesses are ordered cannot be told. {missing}", *_needless(study)]
+    return [*_unordered(study, rows), *_needless(study)]
+
+
+def _unordered(study: Study, rows: Rows) -> list[Block]:
+    """Say which accesses nothing orders, and what would."""
     found = study.hazards
     if not rows:
         return ["Every two accesses to the same bytes are ordered."]
@@ -39,14 +45,44 @@ def _text(study: Study, rows: Rows) -> list[Block]:
     ]
     blocks: list[Block] = [Table(lines, _COLUMNS, _SHOWN)]
     if len(rows) > len(own):
-        blocks.append(f"{len(rows) - len(own)} further pairs are ordered by the same fixes.")
+        blocks.append(f"Pairs that the same fixes order too: {len(rows) - len(own)}.")
     if found.left_out_count:
-        blocks.append(f"{found.left_out_count} further conflicts are not listed.")
+        blocks.append(f"Conflicts that are not listed: {found.left_out_count}.")
     fixes = list(dict.fromkeys(row["fix"] for row in own))
     blocks += [f"Fix: {fix}" for fix in fixes[:_FIXES]]
     if len(fixes) > _FIXES:
-        blocks.append(f"... and {len(fixes) - _FIXES} more fixes, one for each pair above; --json gives all.")
+        blocks.append(f"... and {len(fixes) - _FIXES} more, one for each pair above; --json gives all.")
     return blocks
+
+
+def _needless(study: Study) -> list[Block]:
+    """Say which waits could go."""
+    rows = redundant_rows(study)
+    if not rows:
+        return []
+    lines = [
+        {
+            "wait": f"{row['kind'].replace('_', ' ')} ({row['sync_id']})",
+            "certainty": row["certainty"],
+            "op": op_name(study.trace, row["op_id"]),
+            "known": f"{row['known_table']} {row['known_row']}"
+            if row["known_table"]
+            else "its stream's order",
+            "call_ns": None if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
+        }
+        for row in rows
+    ]
+    text = (
+        "1 wait guarantees nothing: what it waits for is over anyway, by what stands beside it. It can go"
+        if len(rows) == 1
+        else f"{len(rows)} waits guarantee nothing: what they wait for is over anyway, by what stands beside"
+        " them. All of them can go together"
+    )
+    return [f"{text}, unless the host measures time there.", Table(lines, _WAIT_COLUMNS, _SHOWN)]
+
+
+def _more(study: Study) -> dict[str, Any]:
+    return hazard_counts(study) | {"redundant_waits": redundant_rows(study)} | redundant_counts(study)
 
 
 def _side(study: Study, op_id: int | None, table: str) -> str:
@@ -60,6 +96,11 @@ _COLUMNS: Columns = (
     ("bytes", plain("bytes")),
 )  # fmt: skip
 
+_WAIT_COLUMNS: Columns = (
+    ("wait", plain("wait")), ("", plain("certainty")), ("last waits for", plain("op")),
+    ("over by", plain("known")), ("call", ns("call_ns")),
+)  # fmt: skip
+
 SECTIONS = (
     Section(
         "hazards",
@@ -67,6 +108,6 @@ SECTIONS = (
         "accesses to the same bytes that nothing orders",
         hazard_rows,
         _text,
-        more=hazard_counts,
+        more=_more,
     ),
 )

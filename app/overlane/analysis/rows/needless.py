@@ -1,0 +1,55 @@
+"""Waits that guarantee nothing as rows, with what each cost."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from overlane.analysis.rows.naming import Rows
+
+if TYPE_CHECKING:
+    from overlane.analysis.study import Study
+
+__all__ = ["redundant_counts", "redundant_rows"]
+
+
+def redundant_rows(study: Study) -> Rows:
+    """Return the redundant waits whose call touches the window, in host order."""
+    found, table = study.redundant_waits, study.trace.table("syncs")
+    low, high = study.window or (0, study.trace.span_ns + 1)
+    held = _held(study) if len(found) else {}
+    rows = []
+    for place in range(len(found)):
+        row = found.row(place)
+        start, end, thread, stream = (
+            table[name][row.sync_id].as_py() for name in ("start_ns", "end_ns", "thread_id", "stream_id")
+        )
+        if start < high and (end is None or end > low):
+            rows.append(
+                dataclasses.asdict(row)
+                | {"start_ns": start, "end_ns": end, "held_ns": held.get(row.sync_id, 0)}
+                | {"thread_id": thread, "stream_id": stream}
+            )
+    return rows
+
+
+def _held(study: Study) -> dict[int, int]:
+    """Return what each row of `syncs` that is a barrier cost."""
+    from overlane.analysis.dependencies import PROOF_TABLES  # noqa: PLC0415 - help must answer without it
+
+    found, syncs = study.barriers, PROOF_TABLES.index("syncs")
+    columns = found.proof_table.tolist(), found.proof_row.tolist(), found.lost_ns.tolist()
+    return {row: lost for table, row, lost in zip(*columns, strict=True) if table == syncs}
+
+
+def redundant_counts(study: Study) -> dict[str, Any]:
+    """Return how many redundant waits are not listed, and of how many waits that cannot be told."""
+    from overlane.analysis.redundant_waits import WAIT_KINDS  # noqa: PLC0415
+
+    found = study.redundant_waits
+    kinds = study.trace.table("syncs")["sync_kind"].to_pylist()
+    waits = sum(kind in WAIT_KINDS for kind in kinds)
+    return {
+        "redundant_waits_left_out": found.left_out_count,
+        "redundant_waits_unchecked": waits - int(found.is_checked.sum()),
+    }
