@@ -204,3 +204,22 @@ def test_a_trace_without_a_table_is_reported_and_says_what_it_cannot_prove(sampl
     needs = {"api_calls": "pageable_copies", "accesses": "unordered_accesses", "blocks": "left_its_partition",
              "partitions": "partition_too_large", "overheads": "recording_cost"}  # fmt: skip
     assert all((rule in unchecked) == (name == table) for name, rule in needs.items() if name != "blocks")
+
+
+@pytest.mark.parametrize(
+    ("sample", "named"),
+    [
+        ("implicit-sync-mem-free", "cuMemFree_v2"), ("vector-add-pageable", "cuMemcpyHtoDAsync_v2"),
+        ("sync-scope-stream", "stream sync"), ("torch_train_pinned", "cudaDeviceSynchronize"),
+    ],
+)  # fmt: skip
+def test_idle_time_names_the_call_that_the_host_was_in(samples, sample, named, capsys):
+    path = next(path for name, path in samples.items() if name.split(".")[0] == sample)
+    assert named in text_of(capsys, path, "--section", "idle")
+
+
+def test_what_has_no_cause_is_said_with_what_is_missing(samples, busy, capsys):
+    text = text_of(capsys, samples["ddp_even_rank0.json.gz"], "--section", "waits")
+    assert "has no cause that this file can prove" in text
+    assert "stream kinds" in text
+    assert "has no cause" not in text_of(capsys, busy, "--section", "waits")

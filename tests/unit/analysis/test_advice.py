@@ -186,6 +186,20 @@ def test_what_is_not_ordered_by_mistake_is_not_independent():
     assert found(play(*times(3, *apart)), "copies_never_overlap") != []
 
 
+def test_what_an_unrecorded_event_may_order_is_not_called_independent(samples):
+    advice = Study(open_trace(samples["torch_train_pinned.json.gz"])).advice
+    assert "copies_never_overlap" not in {each.rule for each in advice.findings}
+    (reason,) = (each.reason for each in advice.not_checked if each.rule == "copies_never_overlap")
+    assert "(missing: event_records)" in reason
+
+
+def test_copies_between_which_the_host_does_other_things_are_not_too_short():
+    short = Copy("a", bytes=1 << 12, duration_ns=1 * US)
+    assert found(play(*times(20, short)), "launches_cost_more_than_work") != []
+    assert found(play(*times(20, short, HostWork(80 * US))), "launches_cost_more_than_work") == []
+    assert found(play(*times(20, short, HostWork(80 * US))), "late_launches") != []
+
+
 def test_short_copies_of_pageable_memory_are_waited_for_rather_than_slow():
     def change(size):
         copy = Copy("a", "d2h", is_pageable=True, bytes=size, duration_ns=500 * US)
@@ -315,7 +329,14 @@ def shared_queue(channel):
         op(50_010, 60_000, correlation_id=2, queued_ns=12, channel_id=channel, stream_id=9, grid=[1, 1, 1],
            block=[32, 1, 1]),
     ]  # fmt: skip
-    return make_trace(ops=ops, api_calls=calls, devices=DEVICES)
+    kinds = [
+        {"device_id": 0, "context_id": 1, "stream_id": stream, "stream_kind": "nonblocking"}
+        for stream in {row["stream_id"] for row in ops}
+    ]
+    whole = {name: Capability(proven=True, reason="Made up.") for name in ("all_kinds", "syncs", "whole_run")}
+    return make_trace(
+        header=Header("test", capabilities=whole), ops=ops, api_calls=calls, streams=kinds, devices=DEVICES
+    )
 
 
 def test_streams_that_share_a_queue_with_one_that_is_busy_are_too_many():

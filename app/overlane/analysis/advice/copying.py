@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from overlane.analysis.advice.facts import Facts
-from overlane.analysis.advice.model import Finding, Rule
+from overlane.analysis.advice.model import Finding, NotChecked, Rule
 from overlane.analysis.causes import CAUSES
+from overlane.analysis.proof import why_unproven
 from overlane.analysis.work import COPIES, Mask, text_codes
 from overlane.figures.units import format_bytes, format_ns
 from overlane.intervals import intersect, subtract
@@ -73,8 +74,13 @@ def _pageable(rule: Rule, facts: Facts) -> Iterator[Finding]:
     )
 
 
-def _never_overlap(rule: Rule, facts: Facts) -> Iterator[Finding]:
+def _never_overlap(rule: Rule, facts: Facts) -> Iterator[Finding | NotChecked]:
     work = facts.work
+    stated = facts.trace.header.capabilities.get("event_records")
+    if stated is not None and not stated.proven:
+        # What an event orders would look independent.
+        yield NotChecked(rule.name, str(why_unproven(facts.trace, "event_records")))
+        return
     for device, (_, device_id) in enumerate(work.device[1]):
         here = facts.in_window() & (work.device[0] == device)
         copies, kernels = here & np.isin(work.engine, _CROSSING), here & work.is_kernel

@@ -25,6 +25,10 @@ _ALLOCATION_CALLS = tuple(name for name in CALL_CLASSES if name in {"allocation"
 _ALLOCATING = ("allocation", "implicit_sync")
 _LAUNCHING = ("late_launch", "launch_latency", "launch_queue_full")
 _DOINGS = 3
+_SHORT_CHANGE = {
+    "kernels": "Do more in one kernel, or capture the sequence into a CUDA graph.",
+    "copies": "Copy larger chunks: fewer, and each far longer than its launch.",
+}
 _AHEAD = "do what the host does there while the device works or in another thread"
 _FURTHER_AHEAD = (
     "Most of the time passes between the calls: what the host does there costs more than launching."
@@ -170,20 +174,24 @@ def _small_rows(facts: Facts, which: Mask) -> tuple[Rows, Rows, int]:
     return rows, took[rows], total
 
 
-def _small(rule: Rule, facts: Facts) -> Iterator[Finding]:
-    work = facts.work
-    for kind, which, change in (
-        ("kernels", work.is_kernel, "Do more in one kernel, or capture the sequence into a CUDA graph."),
-        ("copies", work.is_copy, "Copy larger chunks: fewer, and each far longer than its launch."),
-    ):
+def _short(facts: Facts) -> Iterator[tuple[str, Rows, Rows, int, Lost]]:
+    """Yield kernels and copies shorter than their launches, with how long these took, and the idle time.
+
+    Copies before which the host spent more time between its calls than in them are left out: their size is
+    not what costs. A graph helps kernels all the same.
+    """
+    for kind, which in (("kernels", facts.work.is_kernel), ("copies", facts.work.is_copy)):
         rows, took, total = _small_rows(facts, which)
-        if not len(rows):
-            continue
         lost = facts.lost(gaps=_before(*_LAUNCHING, ops=rows))
-        if not lost.cost_ns:
-            continue
-        median = format_ns(_median(work.end[rows] - work.start[rows]))
+        if lost.cost_ns and (kind == "kernels" or 2 * _launching(facts, lost)[1] <= lost.cost_ns):
+            yield kind, rows, took, total, lost
+
+
+def _small(rule: Rule, facts: Facts) -> Iterator[Finding]:
+    for kind, rows, took, total, lost in _short(facts):
+        median = format_ns(_median(facts.work.end[rows] - facts.work.start[rows]))
         words, between = _launching(facts, lost)
+        change = _SHORT_CHANGE[kind]
         yield rule.found(
             f"{len(rows)} of {total} {kind} took less time (median {median}) than the calls that launched "
             f"them (median {format_ns(_median(took))}). The device idled for {format_ns(lost.cost_ns)} "
@@ -222,9 +230,7 @@ def _median(values: Rows) -> int:
 def _late(rule: Rule, facts: Facts) -> Iterator[Finding]:
     parts = facts.idle
     # What the launches themselves take has a rule of its own.
-    small = np.concatenate(
-        [_small_rows(facts, which)[0] for which in (facts.work.is_kernel, facts.work.is_copy)]
-    )
+    small = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows, *_ in _short(facts))])
     lost = facts.lost(gaps=_before("late_launch", ops=small, inverted=True))
     if lost.cost_ns <= _LATE_SHARE * facts.window_ns:
         return

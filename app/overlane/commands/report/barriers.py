@@ -40,7 +40,7 @@ def _text(study: Study, rows: Rows) -> list[Block]:
     blocks: list[Block] = [Table(sums, _SUMS)]
     blocks += ["The costliest:", Table([*lines, *costly[len(lines) :]], _COLUMNS, _SHOWN)]
     if len(rows) > len(costly):
-        blocks.append(f"{len(rows) - len(costly)} further synchronizations held nothing back.")
+        blocks.append(f"Of {len(rows)} barriers, {len(rows) - len(costly)} held nothing back.")
     kinds = why_unproven(study.trace, "stream_kinds")
     if kinds:
         blocks.append(f"Whether the legacy default stream held others cannot be told. {kinds}")

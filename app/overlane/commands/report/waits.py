@@ -53,6 +53,13 @@ def _wait_text(study: Study, rows: Rows) -> list[Block]:
     kernels = [dataclasses.asdict(each) for each in distribution_by(study, "name")]
     kernels.sort(key=lambda row: -row["p99_ns"])
     blocks += ["Whole waits by name, the longest P99 first:", Table(kernels, _BY_NAME, _NAMED)]
+    unknown = sum(row["total_ns"] for row in rows if row["cause"] == "unknown")
+    lacking = study.waits_in_window.untold_ns()
+    if unknown and lacking:
+        blocks.append(
+            f"{_format(unknown)} has no cause that this file can prove. It lacks what could have held the "
+            f"operations meanwhile: {', '.join(name.replace('_', ' ') for name in lacking)}."
+        )
     if below:
         blocks.append(f"{_format(below)} of it compares two clocks closer than they are known to agree.")
     return blocks
@@ -100,12 +107,17 @@ def _who(study: Study, row: Row) -> str:
 
 
 def _host(study: Study, longest: Row) -> str:
-    """Say in which call or range the host was."""
+    """Say in which call or range the host was, or which call proves the part."""
+    call = longest["call_id"]
+    if call is None and longest["proof_table"] == "api_calls":
+        call = longest["proof_row"]
     names = [
-        cut(study.trace.table(table)["name"][longest[key]].as_py())
-        for table, key in (("api_calls", "call_id"), ("ranges", "range_id"))
-        if longest[key] is not None
+        cut(study.trace.table(table)["name"][row].as_py())
+        for table, row in (("api_calls", call), ("ranges", longest["range_id"]))
+        if row is not None
     ]
+    if not names and longest["proof_table"] == "syncs":
+        names = [f"{study.trace.row('syncs', longest['proof_row'])['sync_kind'].replace('_', ' ')} sync"]
     return " in ".join(names) or "-"
 
 
