@@ -41,9 +41,13 @@ class Command(Gate):
         operation: The operation that it is, if any.
         duration_ns: Run time of a host function.
         flag: Flag of a value wait.
+        shown_by: Call by which rows tell the stream of a host function or value wait.
     """
 
-    __slots__ = ("duration_ns", "flag", "issued_ns", "kind", "left", "needs", "number", "operation", "stream")
+    __slots__ = (
+        "duration_ns", "flag", "issued_ns", "kind", "left", "needs", "number", "operation", "shown_by",
+        "stream",
+    )  # fmt: skip
 
     def __init__(self, number: int, kind: str, stream: StreamState, issued_ns: int) -> None:
         super().__init__()
@@ -56,6 +60,13 @@ class Command(Gate):
         self.operation: Operation | None = None
         self.duration_ns = 0
         self.flag = ""
+        self.shown_by: Call | None = None
+
+    @property
+    def is_told(self) -> bool:
+        """Whether rows tell the end too; of a value wait that let go within its call they do not."""
+        call = self.shown_by
+        return call is not None and (self.kind == "host_function" or (self.done_ns or 0) > call.end_ns)
 
 
 @dataclass(eq=False)

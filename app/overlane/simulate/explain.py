@@ -58,7 +58,9 @@ class Explainer:
         self._operations = operations
         self._engines = engines
         self._capacity = capacity
-        self._nameless = [(c.start_ns, _NAMELESS[c.name]) for c in calls if c.name in _NAMELESS]
+        told = {id(command.shown_by) for command in commands if command.is_told}
+        nameless = [call for call in calls if call.name in _NAMELESS and id(call) not in told]
+        self._nameless = [(call.start_ns, _NAMELESS[call.name]) for call in nameless]
         self._since = _calls_before(operations) if self._nameless else {}
         self._needed = _needed(commands)
 
@@ -222,12 +224,25 @@ class Explainer:
             may_be |= {"priority"} if state == "partition_busy" else set()
         if any(o.priority < mine.priority and (self._is_hidden(o) or self._may_hold(o)) for o in running):
             may_be |= {"priority", "partition_busy"}  # which of the two was eligible first is not shown
+        if any(
+            o.priority < mine.priority
+            and (o.eligible_ns > mine.eligible_ns) != (self._shown_ns(o) > self._shown_ns(mine))
+            for o in running
+        ):
+            may_be |= {"priority", "partition_busy"}  # a stamp of a call stands for that of the queue
         return frozenset(may_be)
+
+    def _shown_ns(self, operation: Operation) -> int:
+        """Return when an operation became eligible as far as rows show it."""
+        return max(operation.eligible_ns, self.issued_ns(operation))
 
     def _is_hidden(self, operation: Operation) -> bool:
         """Whether rows do not show when a kernel became eligible: behind a host function, flag or trigger."""
         issued = self.issued_ns(operation)
-        held = any(h.kind in {"host_function", "value_wait"} for _, _, h in self.holds(operation, issued))
+        held = any(
+            h.kind in {"host_function", "value_wait"} and not h.is_told
+            for _, _, h in self.holds(operation, issued)
+        )
         return held or _is_triggered_unseen(operation, issued)
 
     def _may_hold(self, operation: Operation) -> frozenset[str]:

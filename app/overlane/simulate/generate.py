@@ -218,7 +218,7 @@ def _choices(draft: _Draft) -> list[Callable[[], list[p.Statement]]]:
     if draft.has("graphs"):
         ways += [lambda: [p.GraphLaunch(random.choice(draft.graphs).name, _stream(draft))]] * 2
     if draft.has("host_functions"):
-        ways.append(lambda: [p.HostFunction(_stream(draft), _duration(draft))])
+        ways.append(lambda: [p.HostFunction(_stream(draft), _duration(draft), random.random() < 0.5)])
     if draft.has("value_waits"):
         ways.append(lambda: [_value_wait(draft)])
     if draft.has("memory"):
@@ -265,7 +265,7 @@ def _handover(draft: _Draft, event: str) -> list[p.Statement]:
 
 def _value_wait(draft: _Draft) -> p.Statement:
     draft.flags.append(f"flag {len(draft.flags)}")
-    return p.ValueWait(_stream(draft), draft.flags[-1])
+    return p.ValueWait(_stream(draft), draft.flags[-1], draft.random.random() < 0.5)
 
 
 def _memory(draft: _Draft) -> p.Statement:

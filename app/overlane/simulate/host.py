@@ -56,6 +56,7 @@ class Host:
         ranges: Named host work: thread, name, start, end.
         overheads: Thread, kind, whether the recording caused it, start, end.
         allocations: Call, buffer, freed, device, stream or None.
+        shown: Host functions and value waits of which rows tell the stream and the end: call, command.
         points: Points of all threads in order of time.
     """
 
@@ -69,6 +70,7 @@ class Host:
         self.ranges: list[tuple[int, str, int, int]] = []
         self.overheads: list[tuple[int, str, bool, int, int]] = []
         self.allocations: list[tuple[Call, str, bool, int, StreamState | None]] = []
+        self.shown: list[tuple[Call, Command]] = []
         self.points: list[Point] = []
         self._events: dict[str, Command] = {}
         self._graphs = {graph.name: graph for graph in program.graphs}
@@ -272,21 +274,26 @@ class Host:
 
     def _host_function(self, thread: int, statement: p.HostFunction) -> Step:
         def act(call: Call) -> None:
-            del call
             command = self._put(thread, self.machine.streams[statement.stream], [], "host_function")
             command.duration_ns = statement.duration_ns
+            self._show(call, command, is_shown=statement.is_shown)
             self.machine.submit(command)
 
         yield from self._mark(thread, "cuLaunchHostFunc", act)
 
     def _value_wait(self, thread: int, statement: p.ValueWait) -> Step:
         def act(call: Call) -> None:
-            del call
             command = self._put(thread, self.machine.streams[statement.stream], [], "value_wait")
             command.flag = statement.flag
+            self._show(call, command, is_shown=statement.is_shown)
             self.machine.submit(command)
 
         yield from self._mark(thread, "cuStreamWaitValue32_v2", act)
+
+    def _show(self, call: Call, command: Command, *, is_shown: bool) -> None:
+        if is_shown:
+            command.shown_by = call
+            self.shown.append((call, command))
 
     def _release(self, thread: int, statement: p.Release) -> Step:
         self._point(thread).releases = statement.flag

@@ -75,13 +75,16 @@ def judge_also_open(simulated: Simulated, waits: Waits) -> list[tuple[str, int, 
 
 
 def _taken(simulated: Simulated, operation: Operation, start: int, end: int) -> Iterator[str]:
-    """Yield what was taken of the device, for one operation, at some time of an interval."""
+    """Yield what was taken of the device, or of the time, for one operation at some time of an interval."""
     work, machine = operation.work, simulated.machine
     beside = [
         o
         for o in simulated.operations
         if o is not operation and o.device_id == operation.device_id and o.start_ns < end and o.end_ns > start
     ]
+    overheads = simulated.host.overheads
+    if any(of_recording and low < end and high > start for _, _, of_recording, low, high in overheads):
+        yield "profiler_overhead"
     if isinstance(work, Copy):
         if any(o.engine == operation.engine for o in beside):
             yield "copy_engine_busy"

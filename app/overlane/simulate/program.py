@@ -252,18 +252,32 @@ class StreamQuery:
 
 @dataclass(frozen=True)
 class HostFunction:
-    """Enqueue a function of the host into a stream, which it holds for its duration."""
+    """Enqueue a function of the host into a stream, which it holds for its duration.
+
+    Attributes:
+        stream: Stream.
+        duration_ns: Run time of the function.
+        is_shown: A range tells in which stream it stood and when it ran, as some recorders write it.
+    """
 
     stream: str
     duration_ns: int = 5_000
+    is_shown: bool = False
 
 
 @dataclass(frozen=True)
 class ValueWait:
-    """Let a stream wait until a flag in memory has been released."""
+    """Let a stream wait until a flag in memory has been released.
+
+    Attributes:
+        stream: Stream.
+        flag: Name by which `Release` means it.
+        is_shown: A synchronization of kind `other` tells which stream it held and until when.
+    """
 
     stream: str
     flag: str
+    is_shown: bool = False
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def trace_of(
             {"process_id": PROCESS, "thread_id": FIRST_THREAD + t, "track": "annotation", "name": name,
              "start_ns": start, "end_ns": end, "nesting_level": 0}
             for t, name, start, end in host.ranges
-        ],
+        ] + _host_functions(host, contexts),
         "accesses": _accesses(program, host, operations),
         "allocations": _allocations(program, host, contexts),
         "overheads": [
@@ -239,6 +239,23 @@ def _call(call: Call) -> Row:
     }
 
 
+def _host_functions(host: Host, contexts: Mapping[int, Context]) -> list[Row]:
+    return [
+        {
+            "process_id": PROCESS,
+            "track": "other",
+            "name": "host function",
+            "device_id": contexts[command.stream.spec.context_id].device_id,
+            "stream_id": command.stream.stream_id,
+            "correlation_id": call.correlation,
+            "start_ns": (command.done_ns or 0) - command.duration_ns,
+            "end_ns": command.done_ns,
+        }
+        for call, command in host.shown
+        if command.kind == "host_function"
+    ]
+
+
 def _syncs(host: Host, contexts: Mapping[int, Context], events: Mapping[str, int]) -> list[Row]:
     ids = {id(command): 1 + k for k, (_, _, command) in enumerate(host.records)}
     recorded_by = {id(command): call.correlation for call, _, command in host.records}
@@ -264,6 +281,19 @@ def _syncs(host: Host, contexts: Mapping[int, Context], events: Mapping[str, int
                 "cuda_event_sync_id": ids[id(record)] if record is not None else None,
             }
         )  # fmt: skip
+    for call, command in host.shown:
+        if command.kind == "value_wait":
+            owned = command.stream.context
+            rows.append(
+                {
+                    "sync_kind": "other",
+                    **{key: value for key, value in _call(call).items() if key not in {"api", "name"}},
+                    "end_ns": max(command.done_ns or 0, call.end_ns),
+                    "device_id": owned.device_id,
+                    "context_id": owned.context_id,
+                    "stream_id": command.stream.stream_id,
+                }
+            )
     return rows
 
 
