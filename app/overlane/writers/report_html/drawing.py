@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from overlane.analysis.study import Study
     from overlane.timeline import Timeline
 
-__all__ = ["MOST_DEVICE", "MOST_HOST", "MOST_REASONS", "Drawing", "drawing"]
+__all__ = ["MOST_REASONS", "MOST_SLICES", "Drawing", "drawing"]
 
 Array = npt.NDArray[Any]
-MOST_DEVICE = 24_000
-"""Rectangles for operations and thread blocks: about as many as a canvas paints in one frame."""
-MOST_HOST = 18_000
-"""Rectangles for calls, synchronizations and ranges."""
+MOST_SLICES = {"operations": 20_000, "thread blocks": 6_000, "host work": 16_000}
+"""Rectangles of each sort of work, all together about as many as a canvas paints in one frame. Each sort has
+its own share, so that thousands of blocks do not make the operations coarser."""
 MOST_REASONS = 8_000
 """Rectangles each for waits and for gaps."""
 MOST_BARRIERS = 300
 """Barriers drawn, the costliest first."""
 MOST_LANES = 400
 """Lanes drawn; those of later ranks, threads and SMs are left out."""
+_SORTS = {"ops": "operations", "blocks": "thread blocks"}
 _NAME_LETTERS = 200
 _ALL_LETTERS = 1_000_000
 _FEWEST_LETTERS = 24
@@ -65,8 +65,7 @@ class _Canvas:
     Attributes:
         groups: JSON of the groups.
         lanes: JSON of the lanes.
-        device: Slices of device lanes, their lane being the number of a row of the canvas.
-        host: Slices of the others.
+        work: Slices of each sort of work, their lane being the number of a row of the canvas.
         waits: Slices of waits, their lane being a lane's number.
         gaps: Slices of gaps, the same.
         tables: Table of each row of the canvas.
@@ -76,8 +75,7 @@ class _Canvas:
 
     groups: list[dict[str, Any]]
     lanes: list[dict[str, Any]]
-    device: list[Any]
-    host: list[Any]
+    work: dict[str, list[Any]]
     waits: list[Any]
     gaps: list[Any]
     tables: list[str]
@@ -95,23 +93,20 @@ def drawing(study: Study, window: tuple[int, int]) -> Drawing:
     margin = (window[1] - window[0]) // _MARGIN + 1
     view = (window[0] - margin, window[1] + margin)
     nothing = np.full(len(study.dependencies.streams) + 1, -1, np.int64)
-    canvas = _Canvas([], [], [], [], [], [], [], [], nothing)
+    canvas = _Canvas([], [], {sort: [] for sort in MOST_SLICES}, [], [], [], [], nothing)
     for rank in study.trace.ranks:
         # Mapped files stay readable once the folder is gone.
         with tempfile.TemporaryDirectory(prefix="overlane-") as folder:
             _add_rank(canvas, study, rank, Path(folder))
-    device, host, waits, gaps = (
-        joined(parts, view) for parts in (canvas.device, canvas.host, canvas.waits, canvas.gaps)
-    )
-    slices = len(device) + len(host)
-    device, host = merge(device, MOST_DEVICE), merge(host, MOST_HOST)
-    waits, gaps = merge(waits, MOST_REASONS), merge(gaps, MOST_REASONS)
-    both = _both(device, host)
-    names, name = _names(canvas, both)
+    slices = {sort: joined(parts, view) for sort, parts in canvas.work.items()}
+    merged = {sort: merge(found, MOST_SLICES[sort]) for sort, found in slices.items()}
+    waits, gaps = (merge(joined(parts, view), MOST_REASONS) for parts in (canvas.waits, canvas.gaps))
+    work = _together(list(merged.values()))
+    names, name = _names(canvas, work)
     values = {
         "window": list(window),
         "view": list(view),
-        "resolution_ns": [device.resolution_ns, host.resolution_ns],
+        "resolution_ns": {sort: found.resolution_ns for sort, found in merged.items()},
         "categories": [
             {"label": ENGINE_LABELS.get(word, word.replace("_", " ")), "colours": COLOURS[word]}
             for word in CATEGORIES
@@ -123,13 +118,13 @@ def drawing(study: Study, window: tuple[int, int]) -> Drawing:
         "groups": canvas.groups,
         "lanes": canvas.lanes,
         "names": names,
-        "slices": _columns(both, len(canvas.tables)) | {"name": name},
+        "slices": _columns(work, len(canvas.tables)) | {"name": name},
         "waits": _columns(waits, len(canvas.lanes)),
         "gaps": _columns(gaps, len(canvas.lanes)),
-        "wait_parts": _wait_parts(study, device),
+        "wait_parts": _wait_parts(study, merged["operations"]),
         "barriers": _barriers(study, canvas.lane_of_stream, view),
     }
-    return Drawing(values, slices, len(both))
+    return Drawing(values, sum(len(found) for found in slices.values()), len(work))
 
 
 def _add_rank(canvas: _Canvas, study: Study, rank: int | None, folder: Path) -> None:
@@ -143,7 +138,7 @@ def _add_rank(canvas: _Canvas, study: Study, rank: int | None, folder: Path) -> 
     for number, lane in enumerate(meta["lanes"]):
         if number_of[number] < 0:
             continue
-        place = canvas.device if lane["table"] in {"ops", "blocks"} else canvas.host
+        place = canvas.work[_SORTS.get(lane["table"], "host work")]
         row = canvas.lanes[number_of[number]]["first"]
         for sublane in range(lane["sublanes"]):
             start, end, category, rows = timeline.stored(lane["first"] + sublane)
@@ -205,10 +200,10 @@ def _add_reasons(canvas: _Canvas, study: Study, op_lane: Array) -> None:
         place.append((layer.lane, layer.start, layer.end, layer.category, rows))
 
 
-def _both(device: Rectangles, host: Rectangles) -> Rectangles:
-    """Return two sets of rectangles as one, in order of lane and start."""
+def _together(sets: list[Rectangles]) -> Rectangles:
+    """Return several sets of rectangles as one, in order of lane and start."""
     keys = ("lane", "start", "end", "category", "row", "count", "busy")
-    columns = [np.concatenate([getattr(device, key), getattr(host, key)]) for key in keys]
+    columns = [np.concatenate([getattr(found, key) for found in sets]) for key in keys]
     order = np.lexsort((columns[1], columns[0]))
     lane, start, end, category, row, count, busy = (column[order] for column in columns)
     return Rectangles(lane, start, end, category, row, count, busy)
@@ -242,10 +237,10 @@ def _names(canvas: _Canvas, found: Rectangles) -> tuple[list[str], list[int]]:
     return [word if len(word) <= room else word[: room - 1] + "…" for word in words], places
 
 
-def _wait_parts(study: Study, device: Rectangles) -> dict[str, list[int]]:
+def _wait_parts(study: Study, ops: Rectangles) -> dict[str, list[int]]:
     """Return for operations that stand alone how long they waited for each cause."""
     alone = np.zeros(len(study.work) + 1, np.bool_)
-    alone[device.row[(device.count == 1) & (device.row < len(study.work))]] = True
+    alone[ops.row[ops.count == 1]] = True
     waits = study.waits
     mine = np.flatnonzero(alone[waits.op])
     key = waits.op[mine].astype(np.int64) * len(CAUSES) + waits.cause[mine]

@@ -176,9 +176,8 @@ def _said(drawn: Drawing) -> str:
         return "Nothing ran in the window."
     if drawn.slices == drawn.rectangles:
         return f"All {drawn.slices:,} slices of the window are in this page."
-    device, host = values["resolution_ns"]
-    which = ", ".join(
-        f"{what} shorter than {ns:,} ns" for what, ns in (("device work", device), ("host work", host)) if ns
+    which = " or ".join(
+        f"{sort} shorter than {ns:,} ns" for sort, ns in values["resolution_ns"].items() if ns
     )
     return (
         f"{drawn.slices:,} slices of the window are drawn as {drawn.rectangles:,}: neighbours are merged "

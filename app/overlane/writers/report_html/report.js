@@ -122,6 +122,10 @@
 
   // ------------------------------------------------------------------ layout
 
+  const hasSlices = (lane) => slices.offset[lane.first + lane.sublanes] > slices.offset[lane.first];
+  const isUsed = (number) => data.lanes.some((lane) => lane.group === number && hasSlices(lane))
+    || data.groups.some((group, child) => group.parent === number && isUsed(child));
+
   function layout() {
     rows = [];
     height = 0;
@@ -143,7 +147,7 @@
     const isHidden = (group) => group.parent >= 0
       && (data.groups[group.parent].collapsed || isHidden(data.groups[group.parent]));
     data.groups.forEach((group, number) => {
-      if (isHidden(group)) return;
+      if (isHidden(group) || !isUsed(number)) return;
       const button = document.createElement('button');
       button.type = 'button';
       button.setAttribute('aria-expanded', String(!group.collapsed));
@@ -157,7 +161,7 @@
       put(button, `${group.collapsed ? '▸' : '▾'} ${group.label}`, group.sublabel, GROUP_PX);
       if (group.collapsed) return;
       data.lanes.forEach((lane, place) => {
-        if (lane.group !== number) return;
+        if (lane.group !== number || !hasSlices(lane)) return;
         const px = lane.sublanes > 1 ? lane.sublanes * SUBLANE_PX + 4 : ROW_PX;
         rows.push({ lane: place, y: height, px });
         put(document.createElement('div'), lane.label, lane.sublabel, px);
@@ -265,7 +269,7 @@
         drawnTo = to;
         pen.globalAlpha = 1;
         const room = Math.floor((x1 - Math.max(x0, 0) - 8) / LETTER_PX);
-        if (room < 3) continue;
+        if (room < 3 || lane.union) continue;
         const word = wordOf(i);
         pen.fillStyle = theme.letters[category];
         pen.fillText(word.length > room ? `${word.slice(0, room - 1)}…` : word, Math.max(x0, 0) + 4, y + px / 2 + 0.5);
