@@ -97,7 +97,7 @@ class Timeline:
         return self.locator.get_attribute(f"data-{name}") or ""
 
     def settle(self) -> None:
-        """Wait until nothing moves and all is drawn: the view over several frames, in detail, with its causes."""
+        """Wait until nothing moves and all is drawn in detail, the causes too."""
         still = self.page.evaluate(
             """async (id) => {
                 const frame = () => new Promise((done) => requestAnimationFrame(done));

@@ -7,13 +7,15 @@
   const LEGEND_PX = 26; // room below the last lane
   const COMFORTABLE = 0.3; // of the width: how wide a slice gets that is zoomed to by selecting it
   const LEAST_ZOOM_NS = 400;
+  const SAME_SCALE = 1e-9;
   const timelines = new Map(); // element -> Timeline
 
   class Timeline {
     constructor(element) {
       this.element = element;
       this.fitter = new ov.paint.TextFitter();
-      this.raster = new ov.Raster();
+      this.rasters = { narrow: new ov.Raster(), wide: new ov.Raster() };
+      this.raster = this.rasters.narrow; // the one that was drawn last
       this.spanNs = 0;
       this.counter = 0;
       this.draws = 0;
@@ -45,6 +47,8 @@
       this.barriers = null;
       this.barriersPending = false;
       this.why = null;
+      this.picture = null;
+      this.pictureShift = 0;
       this.pathKey = null;
       this.pathWindow = null;
       this.feed = null;
@@ -152,7 +156,7 @@
       if (!this.feed) return;
       this.feed.need();
       ov.layers.need(this);
-      ov.causes.needBarriers(this);
+      ov.barriers.need(this);
     }
 
     onCursor() {
@@ -201,7 +205,9 @@
     /** Device pixels per ns and the pixel of time zero: whole, so that columns stay on one grid while panning. */
     get scale() {
       const perNs = (this.plotWidth * this.pixelRatio) / this.view.span;
-      return { perNs, origin: Math.floor(this.view.t0 * perNs) };
+      // Panning changes the span by errors of rounding; the picture is moved only while the scale is the very same.
+      if (!(Math.abs(perNs / this.perNs - 1) < SAME_SCALE)) this.perNs = perNs;
+      return { perNs: this.perNs, origin: Math.floor(this.view.t0 * this.perNs) };
     }
 
     /** Where a time is drawn, in CSS px from the element's left edge. */
@@ -232,15 +238,21 @@
     }
 
     shownRows() {
+      const { shown } = this;
+      if (shown && shown.rows === this.rows && shown.y === this.scrollTop && shown.height === this.height && shown.top === this.top) return shown.found;
       const first = Math.max(0, ov.rows.rowAt(this.rows, this.scrollTop));
       const end = this.scrollTop + this.height - this.top;
       let last = first;
       while (last < this.rows.length && this.rows[last].y < end) last++;
-      return this.rows.slice(first, last);
+      const found = this.rows.slice(first, last);
+      const wires = found.flatMap((row) => ov.rows.wiresOf(row));
+      this.shown = { rows: this.rows, y: this.scrollTop, height: this.height, top: this.top, found, wires };
+      return found;
     }
 
     visibleWires() {
-      return this.shownRows().flatMap((row) => ov.rows.wiresOf(row));
+      this.shownRows();
+      return this.shown.wires;
     }
 
     get scrollLimit() {

@@ -3,17 +3,9 @@
   'use strict';
 
   const POLL_MS = 700;
-  const BARRIERS = 200; // the costliest of a window; more would be a haze
-  const MARGIN = 0.5; // of a window, asked for on either side
-  const DRIFT = 2; // barriers are asked for anew when the scale differs by more
   const GAP_LABEL_PX = 110;
   const HATCH = 7; // px between the stripes of a gap
   const STRIP = 5; // px
-  const LEAST_BARRIER_PX = 2;
-  // Barriers take the colour of the cause that they are for what they held.
-  const COLOUR_OF_BARRIER = {
-    event_sync: 'host_sync', stream_sync: 'host_sync', context_sync: 'host_sync', device_sync: 'host_sync',
-  };
 
   // ---- what the server knows
 
@@ -49,7 +41,7 @@
     ov.layers.set(t, 'reasons', new ov.LayerFeed(t, { layer: 'reasons' }, (wires) => wiresFor(t, wires), count));
     t.readTheme();
     t.relayout();
-    needBarriers(t);
+    ov.barriers.need(t);
     ov.path.need(t);
     ov.page.tellReasons(t);
     if (t.selection) ofSelection(t);
@@ -99,7 +91,7 @@
     return lane.kind === 'stream' && isOn(t) && t.settings.waits ? 4 : 0;
   }
 
-  /** Draws what lies on one lane row beside its slices; returns gaps that can carry words. */
+  /** Draws what lies on one lane row beside its slices. */
   function drawRow(t, row, y, columns) {
     if (!isOn(t)) return;
     const index = t.laneOf.get(row.lane.first);
@@ -122,7 +114,7 @@
   function strip(t, feed, wire, { top, tall, table, columns }) {
     const look = { kind: 'strip', plain: true, labels: null, table, over: true };
     t.raster.beginLane(Math.round(tall * t.pixelRatio));
-    ov.chrome.addFromTiles(t, feed, wire, columns, look);
+    ov.picture.addFromTiles(t, feed, wire, columns, look);
     t.raster.endLane(Math.round(top * t.pixelRatio), look);
   }
 
@@ -131,7 +123,7 @@
     const { tile } = t.layers.reasons;
     const bounds = tile && tile.lanes.get(wire);
     if (!bounds) return;
-    const { perNs, origin } = t.scale;
+    const { perNs, origin } = t.picture.scale;
     const zero = tile.t0 * perNs - origin;
     const ratio = t.pixelRatio;
     const least = 5 * ratio;
@@ -144,16 +136,19 @@
       const b = Math.min(columns, Math.floor(x1));
       t.raster.hatch(a, b, top, tall, { colour: t.theme.causes.pixels[tile.category[i]], step: Math.round(HATCH * ratio), shift: origin });
       if ((b - a) / ratio >= GAP_LABEL_PX && tile.count[i] === 1 && row.slot >= 14) {
-        t.gapLabels.push({ x: t.left + a / ratio, room: (b - a) / ratio, y: t.top + y + row.top + row.slot / 2, cause: tile.category[i], ns: tile.end[i] - tile.start[i] });
+        t.picture.gaps.push({ a, b, y: t.top + y + row.top + row.slot / 2, cause: tile.category[i], ns: tile.end[i] - tile.start[i] });
       }
     }
   }
 
   /** Words in wide gaps: what was waited for and how long. */
-  function drawGapLabels(t, g) {
+  function drawGapLabels(t, g, gaps) {
     const font = `11px ${t.theme.font}`;
     g.textBaseline = 'middle';
-    for (const { x, room, y, cause, ns } of t.gapLabels) {
+    for (const { a, b, y, cause, ns } of gaps) {
+      const at = ov.picture.inView(t, a, b, GAP_LABEL_PX);
+      if (!at) continue;
+      const [x, room] = at;
       const title = t.reasons.causes[cause]?.title ?? 'idle';
       const both = `${title} · ${ov.time.duration(ns)}`;
       const text = t.fitter.width(g, font, both) <= room - 20 ? both : t.fitter.fit(g, font, title, room - 20);
@@ -167,130 +162,6 @@
       g.font = font;
       g.fillStyle = ov.paint.css(t.theme.causes.colours[cause]);
       g.fillText(text, left, y + 0.5);
-    }
-  }
-
-  // ---- barriers
-
-  function isCurrent(t) {
-    const held = t.barriers;
-    const { view } = t;
-    if (!held || held.feed !== t.feed) return false;
-    const drift = Math.max(held.span / view.span, view.span / held.span);
-    const reaches = held.t0 <= Math.max(0, view.t0) && held.t1 >= Math.min(t.spanNs, view.t1);
-    return reaches && (drift < DRIFT || !held.isCut);
-  }
-
-  async function needBarriers(t) {
-    if (!isOn(t) || !t.settings.barriers || t.barriersPending || isCurrent(t)) return;
-    const { feed, view } = t;
-    const t0 = Math.floor(Math.max(0, view.t0 - view.span * MARGIN));
-    const t1 = Math.max(t0 + 1, Math.ceil(Math.min(t.spanNs, view.t1 + view.span * MARGIN)));
-    const { span } = view;
-    t.barriersPending = true;
-    try {
-      const response = await fetch(feed.address('barriers', { t0, t1, limit: BARRIERS }), { signal: feed.abort.signal });
-      if (!response.ok) throw new Error(await ov.wire.failure(response));
-      const body = await response.json();
-      t.barriers = { feed, t0, t1, span, list: body.barriers, isCut: body.total > body.barriers.length };
-    } catch (error) {
-      if (error.name !== 'AbortError') {
-        console.warn(`Barriers are not drawn: ${error.message}`);
-        t.barriers = { feed, t0: -Infinity, t1: Infinity, span, list: [], isCut: false };
-      }
-    }
-    t.barriersPending = false;
-    if (t.feed !== feed) return;
-    t.redraw();
-    needBarriers(t);
-  }
-
-  const causeOfBarrier = (kind) => COLOUR_OF_BARRIER[kind] || kind;
-
-  function barrierColour(t, kind) {
-    const { causes } = t.theme;
-    if (!causes.ofBarrier.has(kind)) {
-      const place = t.reasons.causes.findIndex((cause) => cause.name === causeOfBarrier(kind));
-      causes.ofBarrier.set(kind, causes.colours[place] || t.theme.text);
-    }
-    return causes.ofBarrier.get(kind);
-  }
-
-  /** Stretches of neighbouring lanes that a barrier held, in content px; worked out once per layout. */
-  function stretchesOf(t, barrier) {
-    if (barrier.layout === t.rows) return barrier.stretches;
-    const rows = barrier.lanes.map((id) => t.rowOfLane.get(id)).filter(Boolean).sort((a, b) => a.y - b.y);
-    barrier.layout = t.rows;
-    barrier.stretches = [];
-    for (const row of rows) {
-      const last = barrier.stretches[barrier.stretches.length - 1];
-      if (last && Math.abs(last.bottom - row.y) < 2) last.bottom = row.y + row.h;
-      else barrier.stretches.push({ top: row.y, bottom: row.y + row.h });
-    }
-    return barrier.stretches;
-  }
-
-  /** Draws the spans: one path per colour, since a frame has no time for hundreds of translucent fills. */
-  function drawBarriers(t, g) {
-    t.barrierBoxes = [];
-    if (!isOn(t) || !t.settings.barriers || !t.barriers) return;
-    const perNs = t.plotWidth / t.view.span;
-    const right = t.left + t.plotWidth;
-    const paths = new Map();
-    for (const barrier of [...t.barriers.list].reverse()) { // the costliest lies on top
-      const x0 = Math.max(t.left, t.left + (barrier.start_ns - t.view.t0) * perNs);
-      const x1 = Math.min(right, t.left + (barrier.end_ns - t.view.t0) * perNs);
-      if (x1 - x0 < LEAST_BARRIER_PX) continue; // too thin to be told from a line
-      const colour = barrierColour(t, barrier.kind);
-      if (!paths.has(colour)) paths.set(colour, { fill: new Path2D(), edge: new Path2D() });
-      const { fill, edge } = paths.get(colour);
-      stretchesOf(t, barrier).forEach(({ top, bottom }, at) => {
-        const box = { x: x0, width: x1 - x0, y: t.top + top - t.scrollTop, height: bottom - top - 1 };
-        if (box.y > t.height || box.y + box.height < t.top) return;
-        fill.rect(box.x, box.y, box.width, box.height);
-        if (box.width >= 6) {
-          edge.rect(box.x, box.y, 1, box.height);
-          edge.rect(box.x + box.width - 1, box.y, 1, box.height);
-        }
-        t.barrierBoxes.push({ ...box, barrier });
-        if (at === 0 && box.width > 60) t.barrierLabels.push({ box, barrier, colour });
-      });
-    }
-    g.save();
-    g.beginPath();
-    g.rect(t.left, t.top, t.plotWidth, t.height - t.top);
-    g.clip();
-    for (const [colour, { fill, edge }] of paths) {
-      g.fillStyle = ov.paint.css(colour, 0.13);
-      g.fill(fill);
-      g.fillStyle = ov.paint.css(colour, 0.75);
-      g.fill(edge);
-    }
-    g.restore();
-  }
-
-  /** Labels on the upper edge of barriers, where they fit whole and hide no other; the costliest first. */
-  function drawBarrierLabels(t, g) {
-    const font = `600 10px ${t.theme.font}`;
-    const taken = [];
-    g.textBaseline = 'middle';
-    g.lineWidth = 1;
-    for (const { box, barrier, colour } of [...t.barrierLabels].reverse()) {
-      const words = [`${barrier.title} · ${ov.time.duration(barrier.lost_ns)} lost`, barrier.title]
-        .find((text) => t.fitter.width(g, font, text) + 12 <= box.width);
-      if (!words) continue;
-      const pill = { x: box.x, y: Math.max(t.top, box.y - 7), width: t.fitter.width(g, font, words) + 10 };
-      if (taken.some((one) => one.y === pill.y && pill.x < one.x + one.width + 2 && one.x < pill.x + pill.width + 2)) continue;
-      taken.push(pill);
-      g.fillStyle = ov.paint.css(t.theme.bg, 0.92);
-      g.strokeStyle = ov.paint.css(colour, 0.8);
-      g.beginPath();
-      g.roundRect(pill.x + 0.5, pill.y + 0.5, pill.width, 13, 4);
-      g.fill();
-      g.stroke();
-      g.font = font;
-      g.fillStyle = ov.paint.css(colour);
-      g.fillText(words, pill.x + 5.5, pill.y + 7.5);
     }
   }
 
@@ -310,7 +181,7 @@
       const found = under(t, index, time);
       if (found) return facts(t, found, 'Waiting', 'an operation of this stream, issued and not started');
     }
-    const barrier = t.settings.barriers ? barrierAt(t, x, y) : null;
+    const barrier = t.settings.barriers ? ov.barriers.at(t, x, y) : null;
     const gap = t.settings.gaps ? under(t, n + index, time) : null;
     if (!gap) return barrier;
     const idle = facts(t, gap, 'Idle', 'nothing ran on this stream');
@@ -338,26 +209,6 @@
     found.push(many ? ['parts', `${tile.count[i]} within ${length}`] : ['length', length]);
     found.push(['', meaning]);
     return { title: `${what}: ${cause ? cause.title : 'unknown'}`, facts: found };
-  }
-
-  function barrierAt(t, x, y) {
-    let best = null;
-    for (const box of t.barrierBoxes || []) {
-      const isIn = x >= box.x - 1 && x <= box.x + box.width + 1 && y >= box.y && y <= box.y + box.height;
-      if (isIn && (!best || box.width <= best.width)) best = box;
-    }
-    if (!best) return null;
-    const { barrier } = best;
-    const count = barrier.ops_held;
-    const names = barrier.ops.map((op) => op.name || `operation ${op.row}`);
-    if (count > names.length) names.push(`and ${count - names.length} more`);
-    const list = [
-      ['lost', `${ov.time.duration(barrier.lost_ns)} over ${barrier.streams_held} ${barrier.streams_held === 1 ? 'stream' : 'streams'}`],
-      ['span', `${ov.time.duration(barrier.end_ns - barrier.start_ns)} from ${ov.time.time(barrier.start_ns, 1000, barrier.start_ns)}`],
-      [`held (${count})`, names.join('; ') || 'no operation'],
-      ['is', barrier.proof],
-    ];
-    return { title: `Barrier: ${barrier.title}`, facts: list, barrier };
   }
 
   // ---- the selection
@@ -473,7 +324,7 @@
   }
 
   ov.causes = {
-    at, barrierColour, drawBarrierLabels, drawBarriers, drawGapLabels, drawRow, drawSelection, isOn, load, needBarriers, ofSelection, readTheme, sentence,
+    at, drawGapLabels, drawRow, drawSelection, isOn, load, ofSelection, readTheme, sentence,
     strip, stripRoom, walk,
   };
 })((window.overlane = window.overlane || {}));

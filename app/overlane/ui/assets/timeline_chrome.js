@@ -15,7 +15,7 @@
   const TICK_PX = 104;
   const INDENT = 11;
   const LABEL_PAD = 7;
-  const SEARCHED = new Set(['ops', 'api_calls', 'syncs', 'ranges', 'overheads', 'instants']);
+  const LABEL_FROM = 26; // px
   const MINIMAP_BARS = 4; // more devices than this share one bar
 
   /** Bands of the groups and thin rules between lanes, over the whole width. */
@@ -42,88 +42,6 @@
     }
   }
 
-  /** Draws all visible wire lanes through the raster; returns what can carry a name. */
-  function drawSlices(t, g) {
-    const { raster } = t;
-    const ratio = t.pixelRatio;
-    const lines = Math.round((t.height - t.top) * ratio);
-    const columns = Math.round(t.plotWidth * ratio);
-    const labels = [];
-    raster.begin(columns, lines, ratio, t.theme);
-    for (const row of t.shownRows()) {
-      const y = row.y - t.scrollTop;
-      if (row.type === 'group') {
-        if (row.folded) drawSummary(t, row, y, columns);
-        continue;
-      }
-      const tall = Math.max(1, Math.round(row.slot * ratio));
-      for (let k = 0; k < row.lane.sublanes; k++) {
-        const slotY = y + row.top + k * (row.slot + 1);
-        if (slotY + row.slot < 0 || slotY > t.height - t.top) continue;
-        const found = row.slot >= 11 && row.lane.kind !== 'counter' ? [] : null;
-        drawLane(t, row, row.lane.first + k, { tall, top: Math.round(slotY * ratio), columns, found });
-        if (found && found.length) labels.push({ y: t.top + slotY, h: row.slot, found, kind: row.lane.kind });
-      }
-      ov.causes.drawRow(t, row, y, columns);
-    }
-    g.imageSmoothingEnabled = false;
-    g.drawImage(raster.finish(), t.left, t.top, columns / ratio, lines / ratio);
-    return labels;
-  }
-
-  /** One wire lane: its slices, or under a filter all of them dimmed and those found over them. */
-  function drawLane(t, row, wire, { tall, top, columns, found }) {
-    const { raster } = t;
-    const isHidden = t.filter && t.filter.mode === 'hide' && SEARCHED.has(row.lane.table) && row.lane.kind !== 'engine';
-    const look = ov.colour.dress(t, row.lane, { kind: row.lane.kind, plain: row.lane.kind === 'engine', labels: t.filter ? null : found });
-    if (t.settings.colour === 'cause' && row.lane.kind === 'stream' && ov.causes.isOn(t)) {
-      drawByCause(t, wire, { tall, top, columns, found: t.filter ? null : found });
-    } else if (!isHidden) {
-      const under = t.filter ? { ...look, dim: true } : look;
-      raster.beginLane(tall);
-      addFromTiles(t, t.feed, wire, columns, under);
-      raster.endLane(top, under);
-    }
-    if (!t.filter || !t.layers.found) return;
-    const over = { ...look, labels: found, over: true };
-    raster.beginLane(tall);
-    addFromTiles(t, t.layers.found, wire, columns, over);
-    raster.endLane(top, over);
-  }
-
-  /** The operations of a stream in the colour of the cause that held each longest. */
-  function drawByCause(t, wire, { tall, top, columns, found }) {
-    const look = { kind: 'stream', plain: false, labels: found, table: t.theme.causes.pixels };
-    t.raster.beginLane(tall);
-    addFromTiles(t, t.layers.reasons, 2 * t.meta.lanes.length + wire, columns, look);
-    t.raster.endLane(top, look);
-  }
-
-  function drawSummary(t, row, y, columns) {
-    const ratio = t.pixelRatio;
-    const look = { kind: 'summary', plain: true, labels: null, dim: Boolean(t.filter) };
-    t.raster.beginLane(Math.round((row.h - 10) * ratio));
-    for (const wire of row.summary) addFromTiles(t, t.feed, wire, columns, look);
-    t.raster.endLane(Math.round((y + 5) * ratio), look);
-  }
-
-  /** Slices of one wire lane: from the newest tile where it reaches, beside it from the overview of the whole trace. */
-  function addFromTiles(t, feed, wire, columns, look) {
-    const { tile, overview } = feed;
-    const { scale } = t;
-    let from = 0;
-    let to = 0;
-    if (tile && tile.asked.has(wire)) {
-      from = Math.min(columns, Math.max(0, Math.floor(tile.t0 * scale.perNs - scale.origin)));
-      to = Math.max(from, Math.min(columns, Math.ceil(tile.t1 * scale.perNs - scale.origin) + 1));
-      t.raster.addSlices(tile, wire, scale, from, to, look);
-    }
-    if (!overview || overview === tile || !overview.asked.has(wire)) return;
-    const quiet = { ...look, labels: null };
-    t.raster.addSlices(overview, wire, scale, 0, from, quiet);
-    t.raster.addSlices(overview, wire, scale, to, columns, quiet);
-  }
-
   function clippedToPlot(t, g, work) {
     g.save();
     g.beginPath();
@@ -144,8 +62,11 @@
     for (const { y, h, found, kind } of lanes) {
       const font = `${h >= 20 ? '500 11.5px' : '11px'} ${theme.font}`;
       for (const { a, b, tile, i, text: on } of found) {
+        const at = ov.picture.inView(t, a, b, LABEL_FROM);
+        if (!at) continue;
+        const [left, width] = at;
         const name = kind === 'engine' ? null : ov.wire.nameOf(tile, i);
-        const room = (b - a) / t.pixelRatio - 2 * LABEL_PAD + 2;
+        const room = width - 2 * LABEL_PAD + 2;
         const length = ov.time.duration(tile.end[i] - tile.start[i]);
         const both = name ? `${name} · ${length}` : length;
         const roomy = fitter.width(g, font, name || both) < room && fitter.width(g, font, both) <= room;
@@ -153,7 +74,7 @@
         if (!text) continue;
         g.font = font;
         g.fillStyle = on === null ? theme.categories[tile.category[i]].text : ov.paint.textOnPixel(on);
-        g.fillText(text, t.left + a / t.pixelRatio + LABEL_PAD - 1, y + h / 2 + 0.5);
+        g.fillText(text, left + LABEL_PAD - 1, y + h / 2 + 0.5);
       }
     }
     g.restore();
@@ -254,6 +175,31 @@
       if (!isOpenHeader) g.fillRect(t.left - 1, t.top + row.y - t.scrollTop, 1, row.h);
     }
     g.restore();
+  }
+
+  /** Copies the names of lanes and groups, which change only as lanes do: text takes longer than all else. */
+  function copyGutter(t, g) {
+    const content = [t.rows, t.scrollTop, t.width, t.height, t.pixelRatio, t.theme];
+    const ratio = t.pixelRatio;
+    if (!t.gutter) t.gutter = { canvas: document.createElement('canvas'), content: [] };
+    const { canvas } = t.gutter;
+    if (!content.every((one, i) => one === t.gutter.content[i])) {
+      t.gutter.content = content;
+      canvas.width = Math.round(t.width * ratio);
+      canvas.height = Math.round(t.height * ratio);
+      const context = canvas.getContext('2d');
+      context.setTransform(ratio, 0, 0, ratio, 0, 0);
+      drawGutter(t, context);
+    }
+    const copy = (x, y, width, height) => {
+      if (height > 0) g.drawImage(canvas, x * ratio, y * ratio, width * ratio, height * ratio, x, y, width, height);
+    };
+    copy(0, t.top, t.left, t.height - t.top);
+    for (const row of t.shownRows()) {
+      if (row.type !== 'group' || row.folded) continue; // only the words of open groups run over the plot
+      const y = Math.max(t.top, t.top + row.y - t.scrollTop);
+      copy(t.left, y, t.width - t.left, Math.min(t.height, t.top + row.y - t.scrollTop + row.h) - y);
+    }
   }
 
   function drawRuler(t, g) {
@@ -376,20 +322,17 @@
     t.ticks = ov.time.ticks(t.view.t0, t.view.t1, t.plotWidth, TICK_PX);
     drawGrid(t, g);
     drawBands(t, g); // over the grid, so that the words of a header stand on a calm ground
-    t.gapLabels = [];
-    t.barrierLabels = [];
-    ov.causes.drawBarriers(t, g); // below the slices, so that these keep their colours
-    const labels = drawSlices(t, g);
-    drawNames(t, g, labels);
+    const picture = ov.picture.draw(t, g);
+    drawNames(t, g, picture.labels);
     clippedToPlot(t, g, () => {
-      ov.causes.drawGapLabels(t, g);
-      ov.causes.drawBarrierLabels(t, g);
+      ov.causes.drawGapLabels(t, g, picture.gaps);
+      ov.barriers.drawLabels(t, g);
     });
-    drawGutter(t, g);
+    copyGutter(t, g);
     drawRuler(t, g);
     drawMinimap(t, g);
     drawScrollBar(t, g);
   }
 
-  ov.chrome = { METRICS, addFromTiles, draw };
+  ov.chrome = { METRICS, draw };
 })((window.overlane = window.overlane || {}));

@@ -217,7 +217,7 @@
     const d = new Drawing(t);
     drawFrame(d);
     d.parts.push(`<g clip-path="url(#plot)">`);
-    for (const box of t.barrierBoxes || []) d.rect(box.x, box.y, box.width, box.height, hex(ov.causes.barrierColour(t, box.barrier.kind)), ' fill-opacity="0.13"');
+    for (const box of ov.barriers.boxes(t)) d.rect(box.x, box.y, box.width, box.height, hex(box.colour), ' fill-opacity="0.13"');
     for (const row of t.shownRows()) {
       if (row.type !== 'lane') continue;
       drawReasons(d, row);

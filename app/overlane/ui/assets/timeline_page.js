@@ -265,22 +265,32 @@
     return true;
   }
 
-  /** Puts what is drawn on the element, for tests and for style sheets. */
+  /** Puts what is drawn on the element, for tests and for style sheets; what stays the same is left alone. */
   function publish(t) {
     const { dataset } = t.element;
-    const lanes = {};
-    for (const row of t.shownRows()) {
-      if (row.type === 'lane') lanes[row.lane.id] = { y: t.top + row.y + row.top - t.scrollTop, h: row.slot };
+    const told = t.told || (t.told = {});
+    const put = (key, value) => {
+      if (told[key] === value) return;
+      told[key] = value;
+      dataset[key] = value;
+    };
+    const rows = t.shownRows();
+    if (told.rows !== rows || told.left !== t.left || told.width !== t.plotWidth) {
+      Object.assign(told, { rows, left: t.left, width: t.plotWidth });
+      const lanes = {};
+      for (const row of rows) {
+        if (row.type === 'lane') lanes[row.lane.id] = { y: t.top + row.y + row.top - t.scrollTop, h: row.slot };
+      }
+      put('lanes', JSON.stringify(lanes));
+      put('plot', JSON.stringify({ x: t.left, y: t.top, w: t.plotWidth }));
     }
-    dataset.t0 = String(Math.floor(t.view.t0));
-    dataset.t1 = String(Math.ceil(t.view.t1));
-    dataset.plot = JSON.stringify({ x: t.left, y: t.top, w: t.plotWidth });
-    dataset.lanes = JSON.stringify(lanes);
-    dataset.rects = String(t.raster.slices || 0);
-    dataset.fetches = String(t.feed ? t.feed.fetches : 0);
-    dataset.ready = t.isReady ? '1' : '0';
-    dataset.draws = String(t.draws);
-    dataset.reasons = t.reasons ? t.reasons.state : '';
+    put('t0', String(Math.floor(t.view.t0)));
+    put('t1', String(Math.ceil(t.view.t1)));
+    put('rects', String(t.raster.slices || 0));
+    put('fetches', String(t.feed ? t.feed.fetches : 0));
+    put('draws', String(t.draws));
+    put('reasons', t.reasons ? t.reasons.state : '');
+    dataset.ready = t.isReady ? '1' : '0'; // others set it, too
   }
 
   ov.page = Object.assign(ov.page || {}, { build, button, make, clear, closeHelp, describe, openHelp, publish, say, status, tip });
