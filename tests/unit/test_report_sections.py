@@ -223,3 +223,12 @@ def test_what_has_no_cause_is_said_with_what_is_missing(samples, busy, capsys):
     assert "has no cause that this file can prove" in text
     assert "stream kinds" in text
     assert "has no cause" not in text_of(capsys, busy, "--section", "waits")
+
+
+def test_a_device_that_is_one_partition_is_not_told_twice(samples, capsys):
+    def heads(sample):
+        return [line.split()[0] for line in text_of(capsys, samples[sample], "--section", "idle").splitlines()
+                if re.search(r"\bidle +cause", line)]  # fmt: skip
+
+    assert heads("two-gpu-overlap.overlane") == ["device", "stream"]
+    assert heads("green-context-A.overlane") == ["device", "partition", "stream"]

@@ -89,13 +89,19 @@ def _idle_text(study: Study, rows: Rows) -> list[Block]:
             for cause, spent in row["causes"].items()
         ]
         # Where a device has one partition, or a partition one stream, the same lines would stand twice.
-        if scope != "partition" or len({row["partition_id"] for row in rows if row["scope"] == scope}) > 1:
+        if scope != "partition" or _is_parted(rows):
             head: Columns = ((scope, plain("who")), *_IDLE)
             blocks.append(Table(lines, head, _SHOWN))
     missing = why_unproven(study.trace, "launch_times")
     if missing:
         blocks.append(f"Why the host issued work late is unknown here. {missing}")
     return blocks
+
+
+def _is_parted(rows: Rows) -> bool:
+    """Tell whether a device has more than one partition."""
+    parted = [(row["rank"], row["device_id"]) for row in rows if row["scope"] == "partition"]
+    return len(parted) > len(set(parted))
 
 
 def _who(study: Study, row: Row) -> str:
