@@ -8,13 +8,16 @@
     sync 7 stream s1 50-130              host wait: correlation id, what for, stream (-: none), start-end
     overhead lazy_function_loading 5-9   kind, start-end
     range step 0-50                      name, start-end
+    lacks syncs stream_kinds             capabilities that the file says it lacks
 
-Further words `column=value` set columns; `null` is null. Device 0, context 1, process 1 and thread 1 are
-meant where nothing else is said, and copies are of engine `copy_h2d` from pinned memory.
+Streams of operations that no line describes are non-blocking, unless the file lacks `stream_kinds`. Further
+words `column=value` set columns; `null` is null. Device 0, context 1, process 1 and thread 1 are meant where
+nothing else is said, and copies are of engine `copy_h2d` from pinned memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from overlane.tables import table_from_columns
@@ -58,24 +61,45 @@ _TABLES = {
 def blueprint(text: str, *, fit_error_ns: int = 0) -> Trace:
     """Return the trace that a text describes."""
     rows: dict[str, list[dict[str, Any]]] = {}
+    lacks: list[str] = []
     for line in text.strip().splitlines():
         words = line.split("#")[0].split()
-        if words:
+        if words and words[0] == "lacks":
+            lacks += words[1:]
+        elif words:
             table, row = _row(words)
             rows.setdefault(table, []).append(row)
-    return trace_of(rows, fit_error_ns=fit_error_ns)
+    if "stream_kinds" not in lacks:
+        _describe_streams(rows)
+    return trace_of(rows, fit_error_ns=fit_error_ns, lacks=lacks)
 
 
-def trace_of(rows: dict[str, list[dict[str, Any]]], *, fit_error_ns: int = 0) -> Trace:
+def _describe_streams(rows: dict[str, list[dict[str, Any]]]) -> None:
+    """Add a row for each stream of an operation that has none."""
+    names = ("rank", "device_id", "context_id", "stream_id")
+    described = {row["stream_id"] for row in rows.get("streams", [])}
+    found = {
+        tuple(row.get(name) for name in names): None
+        for row in rows.get("ops", [])
+        if row["stream_id"] not in {None, *described}
+    }
+    for key in found:
+        row = dict(zip(names, key, strict=True)) | {"stream_kind": "nonblocking"}
+        rows.setdefault("streams", []).append(row)
+
+
+def trace_of(
+    rows: dict[str, list[dict[str, Any]]], *, fit_error_ns: int = 0, lacks: Sequence[str] = ()
+) -> Trace:
     """Return a trace of rows as dictionaries; columns left out are null."""
     tables = {}
     for name, listed in rows.items():
         columns = {c.name: [row.get(c.name) for row in listed] for c in TABLES[name].columns}
         tables[name] = table_from_columns(name, columns)
     clocks = (ClockDomain(name="cupti", offset_ns=0, fit_error_ns=fit_error_ns),)
-    header = Header(
-        format="test", producer="test", clocks=clocks, capabilities={"x": Capability(proven=True, reason="t")}
-    )
+    proven = {name: Capability(proven=True, reason="t") for name in ("sync_ids", "host_calls", "all_kinds")}
+    lacking = {name: Capability(proven=False, reason="not written") for name in lacks}
+    header = Header(format="test", producer="test", clocks=clocks, capabilities=proven | lacking)
     return validate("blueprint", header, tables)
 
 

@@ -117,7 +117,7 @@ class Oracle:
         for other, row in enumerate(self.ops):
             low, high = min(self.eligible(other), row["start_ns"]), row["start_ns"]
             is_free = row["kind"] == kind and not any(self.taken(other, t) for t in range(low, high))
-            if is_free:
+            if is_free and not self.is_unjudged(other):
                 found.append(high - low)
         if len(found) < 8:
             return LATENCY_NS
@@ -135,6 +135,15 @@ class Oracle:
                 return "blocking_copy"
         return None
 
+    def is_unjudged(self, op: int) -> bool:
+        """Return whether a kernel of unknown size ran beside a kernel while that waited for the device."""
+        row = self.ops[op]
+        low = min(self.eligible(op), row["start_ns"])
+        return row["kind"] == "kernel" and any(
+            other["kind"] == "kernel" and max(other["start_ns"], low) < min(other["end_ns"], row["start_ns"])
+            for other in self.ops
+        )
+
     def wait_causes(self, op: int, at: int) -> set[str]:
         """Return the causes that may be named for a moment of an operation's wait."""
         row = self.ops[op]
@@ -145,6 +154,8 @@ class Oracle:
             order = list(names)
             kinds = {kind for kind, source in self.sources[op] if self.ops[source]["end_ns"] == last}
             return {names[min(kinds, key=order.index)]}
+        if self.is_unjudged(op):
+            return {"unknown"}
         taken = self.taken(op, at)
         if taken:
             return {taken}

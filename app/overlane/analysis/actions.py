@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from overlane.analysis.keys import NULL, Ids, Lookup, dense, known, words
 from overlane.analysis.streams import Streams
 from overlane.trace import Trace
 
-__all__ = ["Holds", "Records", "Waits", "find_holds", "find_records", "find_waits"]
+__all__ = ["Holds", "Records", "Waits", "find_holds", "find_records", "find_waits", "unrecorded_sources"]
 
 ALLOCATIONS, EVENT_RECORDS, SYNCS, API_CALLS, RANGES = 7, 4, 3, 2, 6
 _EVENT, _ALLOCATION = 2, 6
@@ -68,7 +68,7 @@ class Waits:
 
 @dataclass(frozen=True)
 class Holds:
-    """Host functions and value waits in streams.
+    """Host functions and value waits in streams, and waits for events whose records are missing.
 
     Attributes:
         at_ns: int64, when the host put each into its stream.
@@ -87,6 +87,15 @@ class Holds:
     table: Ids
     row: Ids
     end_ns: Ids
+
+    def joined(self, other: Holds) -> Holds:
+        """Return these and others."""
+        return Holds(
+            *(
+                np.concatenate([getattr(self, field.name), getattr(other, field.name)])
+                for field in fields(self)
+            )
+        )
 
 
 def find_records(trace: Trace, calls: Calls, streams: Streams) -> Records:
@@ -173,6 +182,34 @@ def find_waits(trace: Trace, calls: Calls, streams: Streams, records: Records) -
         np.concatenate([np.full(len(rows), _EVENT), np.full(len(places), _ALLOCATION)]),
         np.concatenate([np.full(len(rows), SYNCS), np.full(len(places), ALLOCATIONS)]),
         np.concatenate([rows, again]),
+    )
+
+
+def unrecorded_sources(trace: Trace, records: Records, waits: Waits) -> Holds:
+    """Return the waits for events that were recorded, by an id of that record, where the file lacks its row.
+
+    What they hold is held until a moment that is not known. A wait without such an id is one for an event
+    that was never recorded, and holds nothing.
+    """
+    is_event = (waits.table == SYNCS) & (waits.stream >= 0)
+    source = (
+        records.stream[np.maximum(waits.record, 0)] if len(records.stream) else np.full(len(is_event), -1)
+    )
+    open_ = np.flatnonzero(is_event & ((waits.record < 0) | (source < 0)))
+    syncs = trace.table("syncs")
+    row = waits.row[open_]
+    names = ("cuda_event_sync_id", "waits_on_correlation_id")
+    has_id = np.logical_or.reduce([known(syncs[name])[row] != NULL for name in names])
+    open_ = open_[has_id]
+    count = len(open_)
+    return Holds(
+        waits.at_ns[open_],
+        waits.stream[open_],
+        waits.correlation[open_],
+        np.full(count, _EVENT),
+        waits.table[open_],
+        waits.row[open_],
+        np.full(count, -1),
     )
 
 

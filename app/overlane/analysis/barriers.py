@@ -14,8 +14,6 @@ from overlane.analysis.causes import code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
 from overlane.analysis.idle import SCOPES, Idle
 from overlane.analysis.keys import Bytes, Codes, Ids, dense
-from overlane.analysis.streams import number_streams
-from overlane.analysis.synchronizing import synchronizations
 from overlane.analysis.waits import Waits
 from overlane.trace import Trace
 
@@ -203,7 +201,7 @@ def _keys(kind: Ids, table: Ids, row: Ids) -> Ids:
 
 def _kinds_of_rows(trace: Trace, deps: Dependencies) -> tuple[Ids, Ids, _Held]:
     """Return the kind of each row of `syncs` and `api_calls` that is a host wait, and all of these waits."""
-    waits = synchronizations(trace, deps.calls, number_streams(trace))
+    waits = deps.host_waits
     kinds = waits.kind + BARRIER_KINDS.index("event_sync")
     of_syncs = np.full(trace.table("syncs").num_rows, -1)
     of_calls = np.full(len(deps.calls.kind), -1)

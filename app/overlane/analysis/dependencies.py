@@ -13,14 +13,22 @@ from functools import cached_property
 import numpy as np
 
 from overlane.analysis import replay as replayed
-from overlane.analysis.actions import Holds, Records, Waits, find_holds, find_records, find_waits
+from overlane.analysis.actions import (
+    Holds,
+    Records,
+    Waits,
+    find_holds,
+    find_records,
+    find_waits,
+    unrecorded_sources,
+)
 from overlane.analysis.calls import Calls, host_calls
 from overlane.analysis.graphs import Launches, graph_launches
 from overlane.analysis.inferred import Candidates, hold_candidates, loading_edges, proven_holds
 from overlane.analysis.issuing import Issue, issue_operations
 from overlane.analysis.keys import NULL, Bytes, Codes, Ids, group_rows, known, words
 from overlane.analysis.streams import StreamRow, Streams, number_streams
-from overlane.analysis.synchronizing import synchronizations
+from overlane.analysis.synchronizing import Synchronizations, synchronizations
 from overlane.trace import Trace
 
 __all__ = [
@@ -120,6 +128,8 @@ class Dependencies:
         waits: What streams were told to wait for.
         holds: Host functions and value waits whose stream is known.
         candidates: Calls of host functions and value waits that may stand before operations.
+        numbering: The numbers of streams.
+        host_waits: Calls in which the host waited for the device.
     """
 
     op: Codes
@@ -140,6 +150,8 @@ class Dependencies:
     waits: Waits
     holds: Holds
     candidates: Candidates
+    numbering: Streams
+    host_waits: Synchronizations
 
     @cached_property
     def _begins(self) -> Ids:
@@ -195,12 +207,15 @@ def dependencies(trace: Trace) -> Dependencies:
     records = find_records(trace, calls, streams)
     waits = find_waits(trace, calls, streams, records)
     holds = _released(find_holds(trace, calls, streams), records, issue, streams)
+    holds = holds.joined(unrecorded_sources(trace, records, waits))
+    host_waits = synchronizations(trace, calls, streams)
     edges = _replayed(trace, streams, issue, launches, (records, waits, holds))
     edges = np.concatenate(
         [
             edges,
             *_graph_edges(launches),
-            _host_edges(trace, calls, issue, streams),
+            # An edge for the first operation that a thread issued after a call that waited had returned.
+            host_waits.edges(issue, calls),
             loading_edges(trace, calls, issue, streams),
         ]
     )
@@ -209,16 +224,13 @@ def dependencies(trace: Trace) -> Dependencies:
     ordered = np.full(len(issue.start_ns), -1)
     np.maximum.at(ordered, edges[:, 0], end)
     proven, let_go = proven_holds(candidates, calls, records, issue, (streams.of_op, ordered))
-    edges, end = np.concatenate([edges, proven]), np.concatenate([end, let_go])
     candidates.call[proven[:, 0]] = -1
-    order = np.argsort(edges[:, 0], kind="stable")
-    edges, end = edges[order], end[order]
-    source = edges[:, 1]
+    edges, end = _in_order_of_op(np.concatenate([edges, proven]), np.concatenate([end, let_go]))
     issued = _issued(issue, launches)
     kind, certainty = _programmatic(trace, edges, issue)
     return Dependencies(
         edges[:, 0].astype(np.int32),
-        np.maximum(source, -1).astype(np.int32),
+        np.maximum(edges[:, 1], -1).astype(np.int32),
         kind,
         certainty,
         edges[:, 4].astype(np.uint8),
@@ -228,14 +240,21 @@ def dependencies(trace: Trace) -> Dependencies:
         _eligible(issued, edges[:, 0], kind, end),
         issue.call,
         streams.of_op.astype(np.int32),
-        tuple(streams.rows),
+        streams.rows,
         issue,
         calls,
         records,
         waits,
         holds,
         candidates,
+        streams,
+        host_waits,
     )
+
+
+def _in_order_of_op(edges: Ids, end: Ids) -> tuple[Ids, Ids]:
+    order = np.argsort(edges[:, 0], kind="stable")
+    return edges[order], end[order]
 
 
 def _ends(source: Ids, issue: Issue, holds: Holds) -> Ids:
@@ -321,11 +340,6 @@ def _graph_edges(launches: Launches) -> Iterator[Ids]:
             ],
             axis=1,
         )
-
-
-def _host_edges(trace: Trace, calls: Calls, issue: Issue, streams: Streams) -> Ids:
-    """Return an edge for the first operation that a thread issued after a call that waited had returned."""
-    return synchronizations(trace, calls, streams).edges(issue, calls)
 
 
 def _released(holds: Holds, records: Records, issue: Issue, streams: Streams) -> Holds:

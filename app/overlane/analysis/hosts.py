@@ -11,8 +11,6 @@ from numba import njit
 from overlane.analysis.causes import code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
 from overlane.analysis.keys import NULL, Ids, identities, known, words
-from overlane.analysis.streams import Streams
-from overlane.analysis.synchronizing import synchronizations
 from overlane.trace import Trace
 
 __all__ = ["Doing", "Nest", "States", "host_states", "nest"]
@@ -73,10 +71,10 @@ class States:
     also_open: Ids
 
 
-def host_states(trace: Trace, deps: Dependencies, streams: Streams) -> States:
+def host_states(trace: Trace, deps: Dependencies) -> States:
     """Return what each thread of `deps.calls.threads` was doing that holds up work."""
     parts = [
-        _synchronizing(trace, deps, streams),
+        _synchronizing(deps),
         _calling(deps),
         *_overheads(trace, deps),
     ]
@@ -106,8 +104,8 @@ def host_states(trace: Trace, deps: Dependencies, streams: Streams) -> States:
     )
 
 
-def _synchronizing(trace: Trace, deps: Dependencies, streams: Streams) -> Doing:
-    waits = synchronizations(trace, deps.calls, streams)
+def _synchronizing(deps: Dependencies) -> Doing:
+    waits = deps.host_waits
     # The call lasts longer than the wait that is recorded inside it.
     call = waits.call
     has_call = call >= 0

@@ -16,7 +16,6 @@ from overlane.analysis.causes import CAUSE_NAMES, code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
 from overlane.analysis.hosts import host_states, nest
 from overlane.analysis.keys import NULL, Bytes, Codes, Ids, identities, known
-from overlane.analysis.streams import number_streams
 from overlane.analysis.waits import Waits
 from overlane.errors import OverlaneError
 from overlane.trace import Trace
@@ -148,7 +147,7 @@ def idle(trace: Trace, deps: Dependencies, waits: Waits, *, window: tuple[int, i
 
 def _parts(trace: Trace, deps: Dependencies, waits: Waits, gaps: Ids) -> tuple[Ids, Ids]:
     """Return the parts of all gaps, and the thread that issued the operation after each gap."""
-    states = host_states(trace, deps, number_streams(trace))
+    states = host_states(trace, deps)
     issued, call, thread = _issues(deps, gaps[:, 3])
     begins = np.searchsorted(waits.op, np.arange(len(deps.issued_ns) + 1)).astype(np.int64)
     parts = _cut(

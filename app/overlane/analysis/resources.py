@@ -15,18 +15,12 @@ from numba import njit
 from overlane.analysis.causes import code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
 from overlane.analysis.keys import NULL, Ids, dense, known, words
-from overlane.analysis.sms import claim_sms, devices_of
+from overlane.analysis.missing import lacks_device_times
+from overlane.analysis.sms import Device, claim_sms, devices_of
 from overlane.analysis.streams import Streams
 from overlane.trace import Trace
 
-__all__ = [
-    "RANKS",
-    "covering_claims",
-    "may_lack_room",
-    "resource_claims",
-    "root_contexts",
-    "taken_as_well",
-]
+__all__ = ["RANKS", "Resources", "covering_claims", "root_contexts"]
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -52,6 +46,149 @@ _MOST_AHEAD = 16
 _OPS = PROOF_TABLES.index("ops")
 
 
+class Resources:
+    """What of the devices of a trace was taken, and by what.
+
+    Args:
+        trace: Trace.
+        deps: Its dependencies.
+    """
+
+    def __init__(self, trace: Trace, deps: Dependencies) -> None:
+        self._ops, self._deps = trace.table("ops"), deps
+        self._context, self._contexts = root_contexts(deps.numbering)
+        # Brackets of events stand around operations: what ran, and what only waited for room, is not known.
+        self._is_told = not lacks_device_times(trace)
+        self._devices = devices_of(trace, self._context, self._contexts) if self._is_told else []
+        self._engine = _engine_groups(self._ops)
+        kinds, found = words(self._ops["kind"])
+        self._is_kernel: Flags = kinds == (found.index("kernel") if "kernel" in found else -2)
+        self._priority = _priorities(self._ops, deps.numbering)
+
+    def claims(self, window: tuple[Ids, Ids]) -> Ids:
+        """Return what held operations among the resources of the device.
+
+        Args:
+            window: From when to when each operation waited for the device, empty where it did not.
+
+        Returns:
+            int64 array, shape (claims, 7): the columns of `overlane.analysis.sms.CLAIM`, then the code of the
+            table of the row.
+        """
+        if not self._is_told:
+            return np.zeros((0, 7), np.int64)
+        deps = self._deps
+        times = deps.issue.start_ns, deps.issue.end_ns
+        causes = code_of("partition_busy"), code_of("priority")
+        parts = [claim_sms(device, times, window, self._priority, causes) for device in self._devices]
+        rows = np.flatnonzero(self._engine >= 0)
+        every = np.arange(len(self._engine))
+        parts.append(_back(self._engine, deps, window, rows, "copy_engine_busy", every))
+        parts.append(_channels(self._ops, deps, self._context, window))
+        of_device = self._shared_devices()
+        if of_device is not None:
+            rows = np.flatnonzero(self._is_kernel)
+            parts.append(_back(of_device, deps, window, rows, "context_switch", self._context))
+        claims = np.concatenate(parts)
+        return np.column_stack([claims, np.full(len(claims), _OPS)])
+
+    def _shared_devices(self) -> Ids | None:
+        """Return the device of every operation, None where none has kernels of unrelated contexts."""
+        devices: dict[tuple[int | None, ...], int] = {}
+        of_root = np.array([devices.setdefault(key[:2], len(devices)) for key in self._contexts] or [0])
+        return None if len(devices) == len(self._contexts) else of_root[self._context]
+
+    def unjudged(self, since: Ids) -> Flags:
+        """Return the kernels beside which others ran of which the rows do not tell whether they left room.
+
+        Args:
+            since: int64, shape (ops,), moments before the starts.
+        """
+        judged = np.zeros(len(since), np.bool_)
+        for device in self._devices:
+            judged[device.rows[(device.needs[:, 0] > 0) & (device.areas > 0)]] = True
+        unjudged = self._is_kernel & ~judged
+        if not self._is_told or not unjudged.any():
+            return np.zeros(len(since), np.bool_)
+        # Unrelated contexts take turns, whatever room there is.
+        context, start = self._context, self._deps.issue.start_ns
+        asked = np.where(self._is_kernel & (since < start), context, -1)
+        all_kernels = np.where(self._is_kernel, context, -1)
+        beside: Flags = unjudged & _ran_within(all_kernels, self._deps, asked, since, start)
+        beside |= _ran_within(np.where(unjudged, context, -1), self._deps, asked, since, start)
+        return beside
+
+    def taken_as_well(self, parts: tuple[Ids, Ids, Ids]) -> Ids:
+        """Return what had been taken of the device while something else held an operation, as sets of causes.
+
+        Args:
+            parts: Operation, start and end of parts of waits.
+
+        Returns:
+            int64 array, shape (parts,): bit of `copy_engine_busy` where another copy of the engine ran within
+            the part, of `partition_busy` where kernels with more blocks than fit had all of the SMs, of
+            `priority` where one of higher priority was among what ran then, of `context_switch` where a
+            kernel of an unrelated context ran, of `channel_shared` where another stream was ahead in the
+            queue, of `blocking_copy` inside the own call.
+        """
+        op, since, until = parts
+        deps, bits = self._deps, np.zeros(len(op), np.int64)
+        if not self._is_told:
+            return bits
+        busy = _ran_within(self._engine, deps, self._engine[op], since, until)
+        bits[busy] |= 1 << code_of("copy_engine_busy")
+        for device in self._devices:
+            self._crowded(device, parts, bits)
+        of_device = self._shared_devices()
+        if of_device is not None:
+            bits[self._taking_turns(of_device, parts)] |= 1 << code_of("context_switch")
+        start, issued = deps.issue.start_ns, deps.issued_ns
+        ahead = _channels(self._ops, deps, self._context, (np.where(issued >= 0, issued, start), start))
+        if len(ahead):
+            until_ahead = np.full(len(start), -1)
+            np.maximum.at(until_ahead, ahead[:, 0], ahead[:, 2])
+            bits[until_ahead[op] > since] |= 1 << code_of("channel_shared")
+        if len(deps.calls.end_ns):
+            own = deps.issue.is_blocking_copy[op] & (deps.calls.end_ns[deps.issue_call[op]] > since)
+            bits[own] |= 1 << code_of("blocking_copy")
+        return bits
+
+    def _crowded(self, device: Device, parts: tuple[Ids, Ids, Ids], bits: Ids) -> None:
+        """Set the bits of `partition_busy` and `priority` for the kernels of a device."""
+        if not (device.least < 0).any():
+            return
+        op, since, until = parts
+        count = len(self._engine)
+        areas = np.zeros(count, np.int64)
+        areas[device.rows] = device.areas
+        mine = np.flatnonzero(areas[op] > 0)
+        full = np.ones(len(mine), np.bool_)
+        for area in range(len(device.sms)):
+            of = np.full(count, -1)
+            of[device.rows[(device.least < 0) & (device.areas >> area & 1 == 1)]] = 0
+            ran = _ran_within(of, self._deps, np.zeros(len(mine), np.int64), since[mine], until[mine])
+            full &= ran | (areas[op[mine]] >> area & 1 == 0)
+        mine = mine[full]
+        bits[mine] |= 1 << code_of("partition_busy")
+        urgency = self._priority[device.rows]
+        for level in np.unique(urgency[urgency != NULL])[1:]:
+            of = np.full(count, -1)
+            of[device.rows[(urgency < level) & (urgency != NULL)]] = 0
+            lower = mine[self._priority[op[mine]] == level]
+            ran = _ran_within(of, self._deps, np.zeros(len(lower), np.int64), since[lower], until[lower])
+            bits[lower[ran]] |= 1 << code_of("priority")
+
+    def _taking_turns(self, of_device: Ids, parts: tuple[Ids, Ids, Ids]) -> Flags:
+        """Return the parts of kernels within which a kernel of an unrelated context ran."""
+        op, since, until = parts
+        found = np.zeros(len(op), np.bool_)
+        for context in np.unique(self._context[self._is_kernel]):
+            others = np.where(self._is_kernel & (self._context != context), of_device, -1)
+            mine = np.flatnonzero(self._is_kernel[op] & (self._context[op] == context))
+            found[mine] = _ran_within(others, self._deps, of_device[op[mine]], since[mine], until[mine])
+        return found
+
+
 def root_contexts(streams: Streams) -> tuple[Ids, list[tuple[int | None, ...]]]:
     """Number the contexts of operations, green ones as their parents; rank, device and context of each."""
     by_stream: dict[tuple[int | None, ...], int] = {}
@@ -63,39 +200,12 @@ def root_contexts(streams: Streams) -> tuple[Ids, list[tuple[int | None, ...]]]:
     return (numbers[streams.of_op] if len(streams.of_op) else streams.of_op), list(by_stream)
 
 
-def resource_claims(trace: Trace, deps: Dependencies, streams: Streams, window: tuple[Ids, Ids]) -> Ids:
-    """Return what held operations among the resources of the device.
-
-    Args:
-        trace: Trace.
-        deps: Its dependencies.
-        streams: Its streams.
-        window: From when to when each operation waited for the device, empty where it did not.
-
-    Returns:
-        int64 array, shape (claims, 7): the columns of `overlane.analysis.sms.CLAIM`, then the code of the
-        table of the row.
-    """
-    group, identities = root_contexts(streams)
-    times = deps.issue.start_ns, deps.issue.end_ns
-    priority = _priorities(trace, streams)
-    parts = [
-        claim_sms(device, times, window, priority, (code_of("partition_busy"), code_of("priority")))
-        for device in devices_of(trace, group, identities)
-    ]
-    parts.append(_engines(trace, deps, window))
-    parts.append(_channels(trace, deps, group, window))
-    parts.append(_contexts(trace, deps, group, identities, window))
-    claims = np.concatenate(parts)
-    return np.column_stack([claims, np.full(len(claims), _OPS)])
-
-
-def _priorities(trace: Trace, streams: Streams) -> Ids:
+def _priorities(ops: pa.Table, streams: Streams) -> Ids:
     """Return the priority of every operation's stream; records of kernels name 0 for every stream."""
     of_stream = np.array(
         [NULL if r.priority is None else r.priority for r in streams.rows] or [NULL], np.int64
     )
-    given = known(trace.table("ops")["priority"])
+    given = known(ops["priority"])
     if not len(given):
         return given
     found = of_stream[streams.of_op]
@@ -118,16 +228,8 @@ def _back(  # noqa: PLR0917
     return np.asarray(claims)
 
 
-def _engines(trace: Trace, deps: Dependencies, window: tuple[Ids, Ids]) -> Ids:
-    """Claim for other copies of the same engine of the same device."""
-    group = _engine_groups(trace)
-    rows = np.flatnonzero(group >= 0)
-    return _back(group, deps, window, rows, "copy_engine_busy", np.arange(len(group)))
-
-
-def _engine_groups(trace: Trace) -> Ids:
+def _engine_groups(ops: pa.Table) -> Ids:
     """Return a number for the engine of every copy, -1 for other operations."""
-    ops = trace.table("ops")
     kinds, kind_words = words(ops["kind"])
     engines, found = words(ops["engine"])
     is_copy = (kinds == (kind_words.index("memcpy") if "memcpy" in kind_words else -2)) & (engines >= 0)
@@ -140,26 +242,9 @@ def _device_numbers(ops: pa.Table) -> Ids:
     return rank * max(len(found), 1) + device
 
 
-def _contexts(
-    trace: Trace,
-    deps: Dependencies,
-    group: Ids,
-    identities: list[tuple[int | None, ...]],
-    window: tuple[Ids, Ids],
-) -> Ids:
-    """Claim for kernels of unrelated contexts on the same device, which take turns with this one's."""
-    devices: dict[tuple[int | None, ...], int] = {}
-    of_root = np.array([devices.setdefault(key[:2], len(devices)) for key in identities] or [0], np.int64)
-    if len(devices) == len(identities):
-        return np.zeros((0, 6), np.int64)
-    kinds, found = words(trace.table("ops")["kind"])
-    rows = np.flatnonzero(kinds == (found.index("kernel") if "kernel" in found else -2))
-    return _back(of_root[group], deps, window, rows, "context_switch", group)
-
-
-def _channels(trace: Trace, deps: Dependencies, context: Ids, window: tuple[Ids, Ids]) -> Ids:
+def _channels(ops: pa.Table, deps: Dependencies, context: Ids, window: tuple[Ids, Ids]) -> Ids:
     """Claim for operations of other streams that were issued before on the same hardware queue."""
-    channel = known(trace.table("ops")["channel_id"])
+    channel = known(ops["channel_id"])
     rows = np.flatnonzero(channel != NULL)
     if not len(rows) or not (window[0][rows] < window[1][rows]).any():
         return np.zeros((0, 6), np.int64)
@@ -179,67 +264,6 @@ def _channels(trace: Trace, deps: Dependencies, context: Ids, window: tuple[Ids,
     claims[:, 0], claims[:, 5] = rows[claims[:, 0]], rows[claims[:, 5]]
     claims[:, 3], claims[:, 4] = RANKS["channel_shared"], code_of("channel_shared")
     return np.asarray(claims)
-
-
-def taken_as_well(trace: Trace, deps: Dependencies, streams: Streams, parts: tuple[Ids, Ids, Ids]) -> Ids:
-    """Return what had been taken of the device while something else held an operation, as bit sets of causes.
-
-    Args:
-        trace: Trace.
-        deps: Its dependencies.
-        streams: Its streams.
-        parts: Operation, start and end of parts of waits.
-
-    Returns:
-        int64 array, shape (parts,): bit of `copy_engine_busy` where another copy of the engine ran within
-        the part, of `partition_busy` where kernels with more blocks than fit had all of the SMs, of
-        `channel_shared` where another stream was ahead in the queue, of `blocking_copy` inside the own call.
-    """
-    op, since, until = parts
-    bits = np.zeros(len(op), np.int64)
-    engine = _engine_groups(trace)
-    busy = _ran_within(engine, deps, engine[op], since, until)
-    bits[busy] |= 1 << code_of("copy_engine_busy")
-    group, identities = root_contexts(streams)
-    for device in devices_of(trace, group, identities):
-        areas = np.zeros(len(engine), np.int64)
-        areas[device.rows] = device.areas
-        mine = np.flatnonzero(areas[op] > 0)
-        full = np.ones(len(mine), np.bool_)
-        for area in range(len(device.sms)):
-            of = np.full(len(engine), -1)
-            of[device.rows[(device.least < 0) & (device.areas >> area & 1 == 1)]] = 0
-            ran = _ran_within(of, deps, np.zeros(len(mine), np.int64), since[mine], until[mine])
-            full &= ran | (areas[op[mine]] >> area & 1 == 0)
-        bits[mine[full]] |= 1 << code_of("partition_busy")
-    start, issued = deps.issue.start_ns, deps.issued_ns
-    ahead = _channels(trace, deps, group, (np.where(issued >= 0, issued, start), start))
-    until_ahead = np.full(len(engine), -1)
-    np.maximum.at(until_ahead, ahead[:, 0], ahead[:, 2])
-    bits[until_ahead[op] > since] |= 1 << code_of("channel_shared")
-    if len(deps.calls.end_ns):
-        own = deps.issue.is_blocking_copy[op] & (deps.calls.end_ns[deps.issue_call[op]] > since)
-        bits[own] |= 1 << code_of("blocking_copy")
-    return bits
-
-
-def may_lack_room(trace: Trace, deps: Dependencies, streams: Streams, since: Ids) -> Flags:
-    """Return which kernels may have had no room right before their starts, though the rows do not tell.
-
-    Args:
-        trace: Trace.
-        deps: Its dependencies.
-        streams: Its streams.
-        since: int64, shape (ops,), moments before the starts.
-    """
-    ops = trace.table("ops")
-    group, identities = root_contexts(streams)
-    kinds, found = words(ops["kind"])
-    unjudged: Flags = kinds == (found.index("kernel") if "kernel" in found else -2)
-    kernels = np.where(unjudged, _device_numbers(ops), -1)
-    for device in devices_of(trace, group, identities):
-        unjudged[device.rows[(device.needs[:, 0] > 0) & (device.areas > 0)]] = False
-    return unjudged & _ran_within(kernels, deps, kernels, since, deps.issue.start_ns)
 
 
 def _ran_within(groups: Ids, deps: Dependencies, asked: Ids, since: Ids, until: Ids) -> Flags:

@@ -7,7 +7,8 @@ context, other files leave contexts or devices out. A row is taken to mean a str
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ import pyarrow as pa
 from overlane.analysis.keys import Ids, identities, known
 from overlane.trace import Trace
 
-__all__ = ["StreamRow", "Streams", "number_streams"]
+__all__ = ["Key", "StreamRow", "Streams", "number_streams"]
 
 _NAMES = ("rank", "device_id", "context_id", "stream_id")
 Key: TypeAlias = tuple[int | None, ...]
@@ -49,24 +50,31 @@ class StreamRow:
     stream_row: int | None
 
 
+@dataclass(frozen=True)
 class Streams:
     """The numbers of streams.
 
-    Args:
+    Attributes:
         rows: One entry per number.
         of_op: int64, shape (ops,), number of each operation's stream.
         parents: (rank, device, context) of a green context to its parent's context id.
     """
 
-    def __init__(self, rows: list[StreamRow], of_op: Ids, parents: dict[Key, int]) -> None:
-        self.rows = rows
-        self.of_op = of_op
-        self._parents = parents
-        self._numbers = {(r.rank, r.device_id, r.context_id, r.stream_id): n for n, r in enumerate(rows)}
-        self._looser: list[dict[Key, set[int]]] = [defaultdict(set) for _ in range(4)]
-        for number, row in enumerate(rows):
+    rows: tuple[StreamRow, ...]
+    of_op: Ids
+    parents: dict[Key, int]
+
+    @cached_property
+    def _numbers(self) -> dict[Key, int]:
+        return {(r.rank, r.device_id, r.context_id, r.stream_id): n for n, r in enumerate(self.rows)}
+
+    @cached_property
+    def _looser(self) -> list[dict[Key, set[int]]]:
+        looser: list[dict[Key, set[int]]] = [defaultdict(set) for _ in range(4)]
+        for number, row in enumerate(self.rows):
             for place, key in enumerate(self._keys(row.rank, row.device_id, row.context_id, row.stream_id)):
-                self._looser[place][key].add(number)
+                looser[place][key].add(number)
+        return looser
 
     def _keys(
         self, rank: int | None, device: int | None, context: int | None, stream: int | None
@@ -77,7 +85,7 @@ class Streams:
 
     def root_of(self, rank: int | None, device: int | None, context: int | None) -> int | None:
         """Return the context that a green context was made from, any other context itself."""
-        return self._parents.get((rank, device, context), context)
+        return self.parents.get((rank, device, context), context)
 
     def find(self, rank: int | None, device: int | None, context: int | None, stream: int | None) -> int:
         """Return the stream that a row means, -1 where none or several fit."""
@@ -114,7 +122,7 @@ def number_streams(trace: Trace) -> Streams:
     partitions = known(ops["partition_id"], null=-1)[first].tolist() if len(keys) else []
     bare = [_row(key, partition) for key, partition in zip(keys, partitions, strict=True)]
     described = trace.table("streams").to_pylist()
-    by_ops = Streams(bare, codes, parents)
+    by_ops = Streams(tuple(bare), codes, parents)
     found: dict[int, int] = {}
     extra: list[StreamRow] = []
     for place, entry in enumerate(described):
@@ -128,10 +136,10 @@ def number_streams(trace: Trace) -> Streams:
         _described(row, described[found[number]], found[number]) if number in found else row
         for number, row in enumerate(bare)
     ]
-    return _with_named(trace, Streams(rows + extra, codes, parents), parents)
+    return _with_named(trace, Streams((*rows, *extra), codes, parents))
 
 
-def _with_named(trace: Trace, streams: Streams, parents: dict[Key, int]) -> Streams:
+def _with_named(trace: Trace, streams: Streams) -> Streams:
     """Add the streams that only synchronizations and event records name."""
     keys: dict[Key, None] = {}
     for name in ("syncs", "event_records"):
@@ -140,7 +148,7 @@ def _with_named(trace: Trace, streams: Streams, parents: dict[Key, int]) -> Stre
                 keys[key] = None
     if not keys:
         return streams
-    return Streams(streams.rows + [_row(key, -1) for key in keys], streams.of_op, parents)
+    return replace(streams, rows=(*streams.rows, *(_row(key, -1) for key in keys)))
 
 
 def _fits_any(streams: Streams, key: Key) -> bool:

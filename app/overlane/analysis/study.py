@@ -40,8 +40,8 @@ __all__ = ["VERSIONS", "Keeper", "Study"]
 
 _T = TypeVar("_T")
 VERSIONS = {
-    "dependencies": (1, ()),
-    "waits": (1, ("dependencies",)),
+    "dependencies": (2, ()),
+    "waits": (2, ("dependencies",)),
     "idle": (1, ("waits",)),
     "barriers": (1, ("idle",)),
     "order": (1, ("dependencies",)),

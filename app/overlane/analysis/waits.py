@@ -15,8 +15,8 @@ from numba import njit
 from overlane.analysis.causes import CAUSE_NAMES, code_of
 from overlane.analysis.dependencies import DEPENDENCY_KINDS, PROOF_TABLES, Dependencies
 from overlane.analysis.keys import NULL, Bytes, Codes, Ids, dense, known, words
-from overlane.analysis.resources import RANKS, covering_claims, may_lack_room, resource_claims, taken_as_well
-from overlane.analysis.streams import number_streams
+from overlane.analysis.missing import MISSING, OF_ORDER, missing_rows
+from overlane.analysis.resources import RANKS, Resources, covering_claims
 from overlane.trace import Trace
 
 __all__ = ["Quantiles", "Waits", "launch_latency_ns", "waits"]
@@ -83,6 +83,8 @@ class Waits:
         is_below_fit_error: bool, shorter than the clock's fit error, and from a stamp of the host to one of
             the device.
         wait_ns: int64, shape (ops,), whole wait of each operation, -1 where its issue is not known.
+        missing: int32, shape (ops,), bit set of places in `overlane.analysis.missing.MISSING`: what the file
+            lacks to tell what held the operation after all that is known to order it.
     """
 
     op: Codes
@@ -94,6 +96,7 @@ class Waits:
     also_open: BitSets
     is_below_fit_error: Flags
     wait_ns: Ids
+    missing: Codes
     _keys: dict[str, tuple[Ids, list[int | str | None]]]
 
     def distribution(self, by: str) -> list[Quantiles]:
@@ -115,13 +118,23 @@ class Waits:
         is_known = self.wait_ns >= 0
         return _quantiles(groups[is_known], self.wait_ns[is_known], names)
 
+    def untold_ns(self) -> dict[str, int]:
+        """Return how much of the waiting is unknown for want of each capability; those without are left out.
+
+        Where several are missing the time counts for each.
+        """
+        parts = self.cause == code_of("unknown")
+        lacks, length = self.missing[self.op[parts]], (self.end_ns - self.start_ns)[parts]
+        sums = {name: int(length[lacks >> bit & 1 == 1].sum()) for bit, name in enumerate(MISSING)}
+        return {name: total for name, total in sums.items() if total}
+
 
 def _quantiles(groups: Ids, values: Ids, names: list[int | str | None] | list[str]) -> list[Quantiles]:
+    if not len(groups):
+        return []
     order = np.lexsort((values, groups))
     groups, values = groups[order], values[order]
-    cuts = (
-        np.flatnonzero(np.append(True, groups[1:] != groups[:-1])) if len(groups) else np.zeros(0, np.int64)
-    )
+    cuts = np.flatnonzero(np.append(True, groups[1:] != groups[:-1]))
     found = []
     for low, high in zip(cuts, [*cuts[1:], len(groups)], strict=True):
         part = values[low:high]
@@ -162,14 +175,16 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     # The device's own part begins where everything that is known to end has ended.
     ordered = _ordered_until(deps)
     low = np.where(is_known, np.minimum(np.maximum(ordered, issued), start), start)
-    streams = number_streams(trace)
-    claims = resource_claims(trace, deps, streams, (low, start))
+    device = Resources(trace, deps)
+    claims = device.claims((low, start))
+    missing = missing_rows(trace, deps, device.unjudged(low))
+    sure = _sure_from(trace, deps, missing, low)
     staging = _staging(deps, low)
-    may_be_held = np.flatnonzero(deps.candidates.call >= 0)
-    floor = launch_latency_ns(trace, deps, low, np.concatenate([claims[:, 0], staging[:, 0], may_be_held]))
+    doubtful = np.flatnonzero((deps.candidates.call >= 0) | (sure > low))
+    floor = launch_latency_ns(trace, deps, low, np.concatenate([claims[:, 0], staging[:, 0], doubtful]))
     hold = _holds(deps, claims, (low, start, floor))
     if (hold >= 0).any():
-        hold[may_lack_room(trace, deps, streams, start - floor)] = -1
+        hold[(sure > low) | device.unjudged(start - floor)] = -1
     low = np.where(hold >= 0, start - floor, low)
     covering = covering_claims(trace, deps, (low, start), floor)
     claims = np.concatenate([claims, staging, covering])
@@ -177,7 +192,7 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     begins = np.searchsorted(claims[:, 0], np.arange(len(start) + 1))
     causes = np.array([code_of(_CAUSE_OF_KIND[k]) if k in _CAUSE_OF_KIND else -1 for k in DEPENDENCY_KINDS])
     parts = _cut(
-        (np.where(is_known, issued, start), low, start, floor),
+        (np.where(is_known, issued, start), low, start, floor, np.where(hold >= 0, start, sure)),
         (deps.begins, causes[deps.kind], deps.end_ns, deps.proof_table, deps.proof_row),
         (hold, causes[np.maximum(deps.candidates.kind, 0)]),
         (begins, claims),
@@ -185,7 +200,7 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     )
     op = parts[:, 0]
     ordering = np.flatnonzero(parts[:, 1] < low[op])
-    also = taken_as_well(trace, deps, streams, (op[ordering], parts[ordering, 1], parts[ordering, 2]))
+    also = device.taken_as_well((op[ordering], parts[ordering, 1], parts[ordering, 2]))
     parts[ordering, 6] |= also & ~(np.int64(1) << parts[ordering, 3])
     error = max((clock.fit_error_ns or 0 for clock in trace.header.clocks), default=0)
     length = parts[:, 2] - parts[:, 1]
@@ -200,6 +215,7 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
         parts[:, 6].astype(np.uint32),
         is_below,
         np.where(issued >= 0, np.maximum(start - issued, 0), -1),
+        missing,
         _groupings(trace, deps),
     )
 
@@ -210,6 +226,21 @@ def _ordered_until(deps: Dependencies) -> Ids:
     orders = deps.kind != DEPENDENCY_KINDS.index("host")
     np.maximum.at(until, deps.op[orders], deps.end_ns[orders])
     return until
+
+
+def _sure_from(trace: Trace, deps: Dependencies, missing: Codes, low: Ids) -> Ids:
+    """Return from when on nothing unrecorded can have held each operation: its start where that is not known.
+
+    The submission of an operation is stamped when all that orders it has ended.
+    """
+    start = deps.issue.start_ns
+    is_open = missing > 0
+    orders = (deps.kind != DEPENDENCY_KINDS.index("host")) & (deps.end_ns < 0)
+    is_open[deps.op[orders]] = True
+    submitted = known(trace.table("ops")["submitted_ns"])
+    has_proof = (submitted != NULL) & (missing & ~OF_ORDER == 0)
+    until = np.where(has_proof, np.clip(submitted, low, start), start)
+    return np.where(is_open, until, low)
 
 
 def _holds(deps: Dependencies, claims: Ids, times: tuple[Ids, Ids, Ids]) -> Ids:
@@ -323,14 +354,14 @@ def _write(  # noqa: PLR0917
 
 @njit(cache=True, nogil=True)
 def _cut(
-    times: tuple[Ids, Ids, Ids, Ids],
+    times: tuple[Ids, Ids, Ids, Ids, Ids],
     edges: tuple[Ids, Ids, Ids, Any, Ids],
     holds: tuple[Ids, Ids],
     held: tuple[Ids, Ids],
     codes: tuple[int, int, int],
 ) -> Ids:
     """Cut the waits one by one: ordering, then the device."""
-    issued, low, start, floor = times
+    issued, low, start, floor, sure = times
     parts = np.empty((max(len(start), 16), 7), np.int64)
     used = 0
     for op in range(len(start)):
@@ -340,7 +371,7 @@ def _cut(
         hold = (holds[0][op], holds[1][op])
         unknown, parts, used = _cut_ordering(parts, used, op, (issued[op], low[op]), edges, hold)
         parts, used = _cut_device(
-            parts, used, first, op, (low[op], start[op], floor[op]), held, codes, unknown
+            parts, used, first, op, (low[op], start[op], floor[op], sure[op]), held, codes, unknown
         )
     return parts[:used]
 
@@ -388,13 +419,13 @@ def _cut_device(  # noqa: PLR0917
     used: int,
     first: int,
     op: int,
-    times: tuple[int, int, int],
+    times: tuple[int, int, int, int],
     held: tuple[Ids, Ids],
     codes: tuple[int, int, int],
     unknown: int,
 ) -> tuple[Ids, int]:
-    """Name the time from `low` on after the claim of the lowest rank; what is left is latency, or unknown."""
-    low, start, floor = times
+    """Name the time from `sure` on after the claim of the lowest rank; the rest is latency, or unknown."""
+    low, start, floor, sure = times
     begins, claims = held
     latency, nothing, latency_rank = codes
     tail = low
@@ -414,9 +445,11 @@ def _cut_device(  # noqa: PLR0917
                 bits |= 1 << claims[k, 4]
                 if claims[k, 3] < rank:
                     chosen, rank = k, claims[k, 3]
-        if at < start - floor:
+        if at < sure:
+            until, rank, chosen = min(until, sure), _NO_RANK, -1
+        elif at < start - floor:
             until = min(until, start - floor)
-        elif rank > latency_rank and not unknown:
+        elif rank > latency_rank:
             rank, chosen = latency_rank, -1
         cause = nothing if rank == _NO_RANK else latency if chosen < 0 else claims[chosen, 4]
         table = claims[chosen, 6] if chosen >= 0 else 0

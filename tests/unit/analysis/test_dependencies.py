@@ -75,7 +75,7 @@ def test_a_wait_that_names_the_recording_call_needs_no_record_rows():
     assert edges(LAUNCHES + text, "event") == ["1<-0 event"]
 
 
-@pytest.mark.parametrize("wait", ["event=8 sync=3", "event=7 sync=1 result=400", "event=null"])
+@pytest.mark.parametrize("wait", ["event=8", "event=7 sync=1 result=400", "event=null"])
 def test_an_event_never_recorded_and_a_failed_wait_order_nothing(wait):
     text = f"""
         op 1 s1 kernel 100-200
@@ -84,6 +84,18 @@ def test_an_event_never_recorded_and_a_failed_wait_order_nothing(wait):
         op 6 s2 kernel 150-210
     """
     assert edges(LAUNCHES + text, "event") == []
+
+
+def test_a_wait_whose_record_the_file_lacks_holds_until_nobody_knows_when():
+    text = """
+        op 1 s1 kernel 100-200
+        wait 4 s2 40-41 event=8 sync=3
+        op 6 s2 kernel 150-210
+    """
+    found = dependencies(blueprint(LAUNCHES + text))
+    edge = found.of(1)[0]
+    assert (edge.source, edge.kind, edge.proof_table, edge.end_ns) == (None, "event", "syncs", None)
+    assert found.eligible_ns[1] == -1
 
 
 def test_a_wait_passes_through_streams_without_work():

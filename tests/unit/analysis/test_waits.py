@@ -152,7 +152,9 @@ def test_partitions_with_masks_of_their_own_do_not_fill_each_other():
         op 1 s1 kernel 15-50000 grid=400,1,1 block=256,1,1 ctx=2 partition=1
         op 2 s2 kernel 50001-50100 grid=1,1,1 block=32,1,1 ctx=3 partition=2
     """
-    rows = {name: blueprint(text).table(name).to_pylist() for name in ("ops", "api_calls", "devices")}
+    rows = {
+        name: blueprint(text).table(name).to_pylist() for name in ("ops", "api_calls", "devices", "streams")
+    }
     rows["partitions"] = [
         {"device_id": 0, "context_id": 1},
         {"device_id": 0, "context_id": 2, "parent_context_id": 1, "tpc_mask": "1"},
@@ -175,6 +177,8 @@ def test_a_blocking_copy_waits_while_its_own_call_stages():
 
 def test_work_of_another_context_is_a_context_switch():
     text = """
+        partition 1
+        partition 9
         call 1 cuLaunchKernel 0-10
         call 2 cuLaunchKernel 10-20
         op 1 s1 kernel 15-50000
@@ -184,11 +188,12 @@ def test_work_of_another_context_is_a_context_switch():
 
 
 def test_a_launch_behind_another_stream_in_the_same_queue():
-    text = """
+    text = f"""
+        {GPU}
         call 1 cuLaunchKernel 0-10
         call 2 cuLaunchKernel 10-20
-        op 1 s1 kernel 15-50000 channel_id=3
-        op 2 s2 kernel 50001-60000 channel_id=3
+        op 1 s1 kernel 15-50000 channel_id=3 grid=1,1,1 block=32,1,1
+        op 2 s2 kernel 50001-60000 channel_id=3 grid=1,1,1 block=32,1,1
     """
     assert parts(text, 1) == ["20-50000 channel_shared ops 0", "50000-50001 launch_latency"]
 
@@ -218,19 +223,20 @@ def test_a_launch_that_loads_code_waits_for_what_runs():
 
 
 def test_a_host_function_whose_stream_is_not_named_explains_what_nothing_else_does():
-    text = """
+    text = f"""
+        {GPU}
         call 1 cuLaunchKernel 0-10
         call 2 cuLaunchHostFunc 10-20
         call 3 cuLaunchKernel 20-30
         call 4 cuLaunchKernel 30-40
-        op 1 s1 kernel 15-100
-        op 4 s2 kernel 42-60
+        op 1 s1 kernel 15-100 grid=1,1,1 block=32,1,1
+        op 4 s2 kernel 42-60 grid=1,1,1 block=32,1,1
         op 3 s1 kernel 500000-600000
     """
     assert parts(text, 2) == [
         "30-100 host_function api_calls 1 + stream_order",
         "100-480000 host_function api_calls 1",
-        "480000-500000 launch_latency",
+        "480000-500000 unknown",
     ]
     assert parts(text, 1) == ["40-42 launch_latency"]
 
