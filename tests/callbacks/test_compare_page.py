@@ -114,8 +114,9 @@ def test_the_waits_of_the_critical_stream_are_drawn_for_each_mode(modes):
     state, _, _ = seen(modes, MODES)
     values = compared(modes, state)["charts"]
     labels, role, style = offer_roles(values, None)
-    assert (role, style) == ("GPU 0 · critical", {})
-    assert {"GPU 0 · bulk", "GPU 0 · critical"} <= set(labels)
+    assert (role, style) == ("GPU 0 · critical · for room", {})
+    role = "GPU 0 · critical · from issue"
+    assert {"GPU 0 · bulk · from issue", role} <= set(labels)
     drawn = plain(show_waits(values, "light", role))
     text = text_of(drawn)
     assert all(f"green-context-{mode}" in text for mode in "ABC")
@@ -134,11 +135,24 @@ def test_the_waits_of_the_critical_stream_are_drawn_for_each_mode(modes):
         assert curve["count"] == len(mine)
         assert (curve["points"][0][1], curve["points"][-1][1]) == (min(mine), max(mine))
         assert f"sel=ops:{waits.tolist().index(max(mine))}" in curve["points"][-1][2]
-    assert offer_roles(values, "GPU 0 · bulk")[1] == "GPU 0 · bulk"
+    assert offer_roles(values, "GPU 0 · bulk · for room")[1] == "GPU 0 · bulk · for room"
     assert show_waits(values, "light", "nobody") is None
     idle = text_of(plain(show_idle(values, "dark")))
     assert "late launch" in idle
     assert all(f"green-context-{mode}" in idle for mode in "ABC")
+
+
+def test_a_partition_of_its_own_shortens_the_wait_for_room(modes):
+    """Kernels of the critical stream find room at once where it has SMs of its own, as the rounds show."""
+    state, _, _ = seen(modes, MODES)
+    found = compared(modes, state)
+    row = next(
+        row for row in found["metrics"] if row["what"] == "GPU 0 · wait for room, 90th percentile · critical"
+    )
+    assert row["verdict_0"] == "faster"
+    curves = found["charts"]["waits"]["GPU 0 · critical · for room"]
+    longest = {place: dict(point[:2] for point in curve["points"]) for place, curve in curves.items()}
+    assert longest["1"][0.5] < longest["0"][0.5] / 4
 
 
 def test_only_the_picked_step_is_compared(modes):

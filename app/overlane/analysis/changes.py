@@ -192,9 +192,10 @@ class WaitPoint:
 
 @dataclass(frozen=True)
 class WaitSpread:
-    """How long the operations of a stream role waited, from issue to start.
+    """How long the operations of a stream role waited.
 
     Attributes:
+        kind: `wait` from issue to start; `wait_room` from the moment at which nothing but room was missing.
         device: Place of the device among those that have operations.
         stream_role: The role.
         baseline_count: Operations of all captures whose wait is known.
@@ -203,6 +204,7 @@ class WaitSpread:
         candidate: The same of the candidate.
     """
 
+    kind: str
     device: int
     stream_role: str
     baseline_count: int

@@ -24,7 +24,7 @@ from overlane_collect.schema import ENGINES
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
 
-__all__ = ["MEASURES", "Measure", "Measured", "measure"]
+__all__ = ["MEASURES", "Measure", "Measured", "measure", "waits_of"]
 
 Windows: TypeAlias = Sequence[tuple[int, int]]
 _COPIES = tuple(name for name in ENGINES if name.startswith("copy_"))
@@ -64,9 +64,13 @@ _ALL = (
     Measure("wait_p90_ns", "lower", "90th percentile of the waits.", "stream role"),
     Measure("wait_p99_ns", "lower", "99th percentile of the waits.", "stream role"),
     Measure("wait_max_ns", "lower", "Longest wait.", "stream role"),
+    Measure("wait_room_p50_ns", "lower", "Median wait for room.", "stream role"),
+    Measure("wait_room_p90_ns", "lower", "90th percentile of the waits for room.", "stream role"),
+    Measure("wait_room_p99_ns", "lower", "99th percentile of the waits for room.", "stream role"),
+    Measure("wait_room_max_ns", "lower", "Longest wait for room.", "stream role"),
 )
 MEASURES = {measure.name: measure for measure in _ALL}
-_PERCENTILES = {"wait_p50_ns": 0.5, "wait_p90_ns": 0.9, "wait_p99_ns": 0.99, "wait_max_ns": 1.0}
+_PERCENTILES = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "max_ns": 1.0}
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,9 @@ def measure(study: Study, *, roles: tuple[Ids, Sequence[str]], windows: Windows 
             if len(part := rows[engine[rows] == number])
         }
         found += _use(place, _Union((start[rows], end[rows])), of_engine, (low, high), study.window)
-        found += _waits(study, place, rows, roles, (low, high))
+        for prefix, waits in waits_of(study).items():
+            mine = (roles[0][rows], roles[1])
+            found += _waits((prefix, place), waits[rows], study.work.start[rows], mine, (low, high))
         found += _idle_causes(study, place, keys[code], (low, high))
         found += _barriers(study, place, codes == code, (low, high))
     return found
@@ -210,13 +216,29 @@ def _use(
     return found
 
 
+def waits_of(study: Study) -> dict[str, Ids]:
+    """Return the waits of every operation that starts in the window, in ns, -1 where not known.
+
+    Returns:
+        `wait` from issue to start; `wait_room` from the moment at which it was issued and everything that it
+        depends on had ended: what the device, not the order that was asked for, made it wait.
+    """
+    deps, start = study.dependencies, study.work.start
+    ready = np.maximum(deps.eligible_ns, deps.issued_ns)
+    is_known = (deps.eligible_ns >= 0) & (study.waits_in_window.wait_ns >= 0)
+    room = np.where(is_known, np.maximum(start - ready, 0), -1)
+    return {"wait": study.waits_in_window.wait_ns, "wait_room": room}
+
+
 def _waits(
-    study: Study, place: int, rows: Ids, roles: tuple[Ids, Sequence[str]], windows: tuple[Ids, Ids]
+    which: tuple[str, int],
+    wait: Ids,
+    start: Ids,
+    roles: tuple[Ids, Sequence[str]],
+    windows: tuple[Ids, Ids],
 ) -> list[Measured]:
-    """Measure percentiles of the waits of the operations of one device, by stream role."""
-    wait = study.waits_in_window.wait_ns[rows]
-    start = study.trace.column("ops", "start_ns")[rows]
-    role = roles[0][rows]
+    """Measure percentiles of waits of one kind on one device, by stream role."""
+    role = roles[0]
     found = []
     for number in np.unique(role[wait >= 0]).tolist():
         mine = np.flatnonzero((role == number) & (wait >= 0))
@@ -231,7 +253,12 @@ def _waits(
             value = _percentile(lengths, share)
             found.append(
                 Measured(
-                    MEASURES[name], place, roles[1][number], value, steps if is_whole else np.zeros(0), proof
+                    MEASURES[f"{which[0]}_{name}"],
+                    which[1],
+                    roles[1][number],
+                    value,
+                    steps if is_whole else np.zeros(0),
+                    proof,
                 )
             )
     return found

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from overlane.analysis.changes import WaitPoint, WaitSpread
+from overlane.analysis.keys import Ids
 from overlane.analysis.matching import Groups
+from overlane.analysis.measures import waits_of
 from overlane.analysis.study import Study
 from overlane.analysis.work import Mask
 
@@ -28,26 +30,39 @@ def wait_spreads(
         inside: Which operations of each capture count, shape (operations,).
         count: Captures of the baseline.
     """
+    every = [waits_of(study) for study in studies]
+    found = [
+        spread
+        for kind in every[0]
+        for spread in _spreads(kind, [waits[kind] for waits in every], groups, inside, count)
+    ]
+    found.sort(key=lambda one: -max(point.ns for point in (*one.baseline, *one.candidate)))
+    return tuple(found)
+
+
+def _spreads(
+    kind: str, every: Sequence[Ids], groups: Groups, inside: Sequence[Mask], count: int
+) -> list[WaitSpread]:
+    """Return the waits of one kind, by stream role."""
     places = list(dict.fromkeys(key[:2] for key in groups.keys))
     of_group = np.array([places.index(key[:2]) for key in groups.keys], np.int64)
-    waits = [np.where(mask, study.waits.wait_ns, -1) for study, mask in zip(studies, inside, strict=True)]
+    waits = [np.where(mask, one, -1) for one, mask in zip(every, inside, strict=True)]
     codes = [of_group[capture.group] for capture in groups.captures]
     found = []
     for number, (device, role) in enumerate(places):
         sides = []
-        for first, last in ((0, count), (count, len(studies))):
+        for first, last in ((0, count), (count, len(every))):
             rows = [np.flatnonzero((codes[at] == number) & (waits[at] >= 0)) for at in range(first, last)]
             sides.append(
                 _points([waits[at][part] for at, part in zip(range(first, last), rows, strict=True)], rows)
             )
         if any(points for _, points in sides):
             (before, baseline), (after, candidate) = sides
-            found.append(WaitSpread(device, role, before, after, baseline, candidate))
-    found.sort(key=lambda one: -max(point.ns for point in (*one.baseline, *one.candidate)))
-    return tuple(found)
+            found.append(WaitSpread(kind, device, role, before, after, baseline, candidate))
+    return found
 
 
-def _points(waits: Sequence[np.ndarray], rows: Sequence[np.ndarray]) -> tuple[int, tuple[WaitPoint, ...]]:
+def _points(waits: Sequence[Ids], rows: Sequence[Ids]) -> tuple[int, tuple[WaitPoint, ...]]:
     """Return how many operations waited, and the points of their distribution: waits that were measured."""
     length = np.concatenate(waits)
     if not len(length):

@@ -44,6 +44,10 @@ _WORDS = {
     "wait_p90_ns": "wait, 90th percentile",
     "wait_p99_ns": "wait, 99th percentile",
     "wait_max_ns": "wait, longest",
+    "wait_room_p50_ns": "wait for room, median",
+    "wait_room_p90_ns": "wait for room, 90th percentile",
+    "wait_room_p99_ns": "wait for room, 99th percentile",
+    "wait_room_max_ns": "wait for room, longest",
 }
 
 
@@ -70,7 +74,7 @@ def metric_columns(names: Sequence[str], found: dict[str, Any]) -> list[Column]:
     each = f"change of each {found['step']}" if found["metric_basis"] == "steps" else "interval of the change"
     columns = [
         column("what", "number", width=230, grows=True, renderer="link"),
-        together(names[0], [column("baseline", "baseline", width=104)]),
+        together(names[0], [column("baseline", "baseline", width=132)]),
     ]
     for place, name in enumerate(names[1:]):
         parts = [
@@ -110,7 +114,7 @@ def operation_columns(names: Sequence[str]) -> list[Column]:
                 note="ratio of typical durations, as a change",
             ),
             _verdict_column(place),
-            column(f"interval_{place}", "interval", form="interval", width=146, note="of that ratio"),
+            column(f"interval_{place}", "interval", form="interval", width=172, note="of that ratio"),
             column(f"count_{place}", "count", form="count", width=72),
             column(
                 f"pairs_{place}",

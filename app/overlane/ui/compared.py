@@ -35,7 +35,7 @@ _Window = tuple[int, int]
 MOST_SIDES = 4
 """Sides whose timelines are drawn under each other."""
 _MOST_CAPTURES = 40
-VERSION = 4
+VERSION = 5
 """Changes with what a comparison holds."""
 
 

@@ -44,6 +44,8 @@ CHARTS_SHOWN, WAITS, IDLE = "ov-cmp-charts-shown", "ov-cmp-waits", "ov-cmp-idle"
 ROLE, ROLE_BOX = "ov-cmp-role", "ov-cmp-role-box"
 _HIDDEN = {"display": "none"}
 _TOLD = 0.99
+_KINDS = {"wait": "from issue", "wait_room": "for room"}
+"""Kinds of waits to their words."""
 _SHOWN = (0.5, 0.9, 0.99, 0.999, 1.0)
 _MOST_CAUSES = 8
 
@@ -65,17 +67,17 @@ def chart_values(
         verdicts = {
             (x["device"], x["of"], x["metric"]): x["verdict"]
             for x in one["metrics"]
-            if x["metric"] in {"wait_p50_ns", "wait_p99_ns"}
+            if x["metric"].startswith("wait_")
         }
         for spread in one["waits"]:
-            label = f"GPU {spread['device']} · {spread['stream_role']}"
+            label = f"GPU {spread['device']} · {spread['stream_role']} · {_KINDS[spread['kind']]}"
             curves = waits.setdefault(label, {})
             if spread["baseline"]:
                 curves.setdefault("0", _curve(spread, "baseline", sides[0]))
             if spread["candidate"]:
                 curve = _curve(spread, "candidate", sides[place + 1])
                 key = (spread["device"], spread["stream_role"])
-                curve["verdicts"] = [verdicts.get((*key, f"wait_{p}_ns")) for p in ("p50", "p99")]
+                curve["verdicts"] = [verdicts.get((*key, f"{spread['kind']}_{p}_ns")) for p in ("p50", "p99")]
                 curves[str(place + 1)] = curve
     return {"names": list(names), "waits": waits, "idle": _idle_values(found)}
 
@@ -160,10 +162,10 @@ def offer_roles(
     """
     labels = list(values["waits"]) if values else []
 
-    def weight(label: str) -> tuple[bool, float]:
+    def weight(label: str) -> tuple[bool, bool, float]:
         curves = values["waits"][label].values() if values else []
         longest = [math.log(max(ns, 1)) for one in curves for share, ns, _ in one["points"] if share == _TOLD]
-        return "critical" in label, max(longest) - min(longest)
+        return "critical" in label, label.endswith(_KINDS["wait_room"]), max(longest) - min(longest)
 
     usual = before if before in labels else max(labels, key=weight, default=None)
     return labels, usual, {} if len(labels) > 1 else _HIDDEN
@@ -186,7 +188,7 @@ def show_idle(values: dict[str, Any] | None, theme: str | None) -> Component | N
 def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Component:
     from overlane.figures.spreads import Curve, percentile_curves, percentile_name  # noqa: PLC0415 - Plotly
 
-    title = "How long operations waited, from issue to start"
+    title = "How long operations waited"
     if role is None:
         words = "No operation of these runs says when it was issued; record launches to see waits."
         return block(title, html.P(words, className="ov-quiet"))
@@ -211,8 +213,9 @@ def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Comp
         percentile_curves(curves, theme=theme),
         f"Waits of {role} by percentile, as in the table",
     )
-    note = "each point and number leads to an operation that waited so long"
-    return block(title, in_two([drawn], [numbers]), note=note)
+    is_room = role.endswith(_KINDS["wait_room"])
+    note = "once they were issued and all that they depend on had ended" if is_room else "from issue to start"
+    return block(title, drawn, html.Div(numbers, className="ov-cmp-numbers"), note=note)
 
 
 def _idle_block(values: dict[str, Any], theme: Theme) -> Component:

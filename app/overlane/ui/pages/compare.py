@@ -241,7 +241,6 @@ def _side(place: int) -> Component:
 
 def register(app: dash.Dash, store: TraceStore) -> None:
     """Attach the page's callbacks to an app."""
-    places = range(MOST_SIDES)
     wire(
         app,
         partial(follow, store),
@@ -281,6 +280,12 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         State(ids.LOCATION, "pathname"),
         first_call=False,
     )
+    _register_lines(app)
+    _register_tables(app, store)
+
+
+def _register_lines(app: dash.Dash) -> None:
+    places = range(MOST_SIDES)
     wire_script(
         app,
         _DRAW,
@@ -291,7 +296,6 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Input(STATE, "data"),
         Input(ids.LOCATION, "pathname"),
     )
-    _register_tables(app, store)
 
 
 def _register_tables(app: dash.Dash, store: TraceStore) -> None:
