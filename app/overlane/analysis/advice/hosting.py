@@ -241,13 +241,24 @@ def _late(rule: Rule, facts: Facts) -> Iterator[Finding]:
         f"The device idled for {format_ns(lost.cost_ns)} in {len(lost.gaps)} gaps because its next work had "
         f"not been issued: {doing}. The longest gap is {format_ns(int(length.max()))} before operation "
         f"{int(parts.op[longest])}, at {int(parts.start_ns[longest])}:{int(parts.end_ns[longest])}.",
-        f"Most of it is this one gap; leave it out with --window where it is set-up, else {_AHEAD}."
-        if 2 * length.max() > lost.cost_ns
-        else f"Issue work further ahead: {_AHEAD}, or replay the whole step as a CUDA graph.",
+        _late_change(facts, longest, is_most=2 * int(length.max()) > lost.cost_ns),
         [*proof, *facts.held_evidence(lost)],
         cost_ns=lost.cost_ns,
         device_idle_ns=lost.device_idle_ns,
     )
+
+
+def _late_change(facts: Facts, longest: int, *, is_most: bool) -> str:
+    """Say what to change where work is issued late; one long gap is another matter than many short ones."""
+    call = int(facts.idle.call_row[longest])
+    if not is_most:
+        return f"Issue work further ahead: {_AHEAD}, or replay the whole step as a CUDA graph."
+    if call >= 0 and facts.calls.is_of("launch")[call]:
+        return (
+            "Most of it passes inside this one launch call. A first launch loads code and makes what the "
+            "kernel needs: launch every kernel once before the part that counts."
+        )
+    return f"Most of it is this one gap; leave it out with --window where it is set-up, else {_AHEAD}."
 
 
 def _host_work(facts: Facts, lost: Lost) -> tuple[str, list[Evidence]]:
