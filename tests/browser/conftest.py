@@ -20,6 +20,9 @@ from browser.driver import Dashboard
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "sample_traces" / "torch_train_pinned.json.gz"
 LEGACY = ROOT / "sample_traces" / "default-stream-legacy.overlane"
+GREEN = ROOT / "sample_traces" / "green-context-A.overlane"
+UNORDERED = ROOT / "sample_traces" / "stream-contract-missing-wait.overlane"
+CONTENDED = ROOT / "sample_traces" / "green-context-C.overlane"
 CHROMIUM_FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -63,6 +66,9 @@ def traces(tmp_path_factory):
     known_traces.write_twins(folder)
     shutil.copy(SAMPLE, folder / "h200.json.gz")
     shutil.copy(LEGACY, folder / "legacy.overlane")
+    shutil.copy(GREEN, folder / "green.overlane")
+    shutil.copy(UNORDERED, folder / "unordered.overlane")
+    shutil.copy(CONTENDED, folder / CONTENDED.name)
     return folder
 
 

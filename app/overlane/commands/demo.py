@@ -10,7 +10,7 @@ __all__ = ["COMMAND", "DemoCommand"]
 
 
 class DemoCommand:
-    """Serves the dashboard on the bundled sample traces and opens the first one's timeline."""
+    """Serves the dashboard on the bundled sample traces and opens one with hints for the first minute."""
 
     name = "demo"
     help = "serve the dashboard on the bundled sample traces and open the browser"
@@ -27,17 +27,19 @@ class DemoCommand:
         """
         check_library(arguments.library)
         from overlane.samples import sample_paths  # noqa: PLC0415
-        from overlane.ui.links import timeline_href  # noqa: PLC0415
+        from overlane.ui.hints import AGAINST, OPENED, demo_href  # noqa: PLC0415
+        from overlane.ui.naming import slug  # noqa: PLC0415
         from overlane.ui.server import serve  # noqa: PLC0415
         from overlane.ui.store import TraceStore  # noqa: PLC0415
 
         store = TraceStore(sample_paths(), library=arguments.library)
-        first = store.listings()[0]
+        for name in (OPENED, AGAINST):  # the others are opened after these
+            store.request(slug(name))
         serve(
             store,
             host=arguments.host,
             port=arguments.port,
-            path=timeline_href(first.trace_id),
+            path=demo_href(),
             opens_browser=not arguments.no_browser,
         )
         return 0

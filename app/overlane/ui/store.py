@@ -128,7 +128,7 @@ class TraceStore:
         self._version = 0
         self._is_closing = False
         self._precompiler = Precompiler()
-        self.studies = Studies()
+        self.studies = Studies(prepare=self._precompiler.analyses)
         self.reasons = ReasonsStore(self.studies)
         self.paths = Paths(self.studies)
         for path in paths:
@@ -302,12 +302,14 @@ class TraceStore:
             return self._facts.get(trace_id) if trace_id is not None else None
 
     def warm_up(self) -> None:
-        """Start opening the named traces, the first one first; compiled code is loaded on the way."""
-        named = [x.trace_id for x in self.listings() if x.is_named and x.state == "listed"]
+        """Start opening the named traces, after those asked for; compiled code is loaded on the way."""
+        listed = self.listings()
+        asked = [x.trace_id for x in listed if x.state == "loading"]
+        named = [x.trace_id for x in listed if x.is_named and x.state == "listed"]
         for trace_id in named:
             self.request(trace_id, soon=False)
-        if named:
-            self._precompiler.start(self._settled[named[0]])
+        for trace_id in (asked + named)[:1]:
+            self._precompiler.start(self._settled[trace_id])
 
     def close(self) -> None:
         """Stop opening and give up all opened traces, so that the cache may evict them."""

@@ -54,10 +54,16 @@ class _Shelf:
 
 
 class Studies:
-    """The studies that were asked for last; safe to use from several threads."""
+    """The studies that were asked for last; safe to use from several threads.
 
-    def __init__(self, kept: int = KEPT) -> None:
+    Args:
+        kept: How many.
+        prepare: Called before the first is computed; None for nothing.
+    """
+
+    def __init__(self, kept: int = KEPT, prepare: Callable[[], None] | None = None) -> None:
         self._kept = kept
+        self._prepare = prepare
         self._shelves: OrderedDict[_Key, _Shelf] = OrderedDict()
         self._guard = threading.Lock()
         self._turn = threading.Lock()
@@ -121,6 +127,9 @@ class Studies:
     def _work(self, job: _Job, study: Study, build: Callable[[Study], Any]) -> None:
         with self._turn:  # one after the other: each takes all the memory and cores that it can get
             try:
+                prepare, self._prepare = self._prepare, None
+                if prepare is not None:
+                    prepare()
                 job.answer = build(study)
             except OverlaneError as error:
                 job.error = str(error)

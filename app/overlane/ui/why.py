@@ -140,7 +140,7 @@ def barrier_table(reasons: Reasons, trace_id: str, rank: int | None) -> list[Com
         ])  # fmt: skip
     if not rows:
         return [heading("Barriers"), html.P("Nothing held a stream of this trace.", className="ov-quiet")]
-    head = ["barrier", "lost", "held on streams"]
+    head = ["barrier", "lost", "held"]
     title = heading("Barriers", note=f"{len(rows)} of {format_count(found['total'])}")
     listed = table(
         "The costliest barriers: time lost, operations held on how many streams",

@@ -4,7 +4,7 @@
 
   const MOTION_MS = 500; // a view that rests this long is told to the page
   const LEGEND_MS = 200;
-  const LEGEND_PX = 26; // room below the last lane
+  const LEGEND_PX = 26; // room below the last lane, unless the legend needs more
   const COMFORTABLE = 0.3; // of the width: how wide a slice gets that is zoomed to by selecting it
   const LEAST_ZOOM_NS = 400;
   const SAME_SCALE = 1e-9;
@@ -20,6 +20,7 @@
       this.counter = 0;
       this.draws = 0;
       this.baseWidth = 0;
+      this.legendHeight = 0;
       this.themeSerial = 0;
       this.pixelRatio = 1;
       this.layers = {};
@@ -228,7 +229,7 @@
         order: this.notes?.order ?? [],
       });
       this.rows = rows;
-      this.total = total + LEGEND_PX;
+      this.total = total + Math.max(LEGEND_PX, this.legendHeight);
       this.rowOfWire = new Map();
       this.rowOfLane = new Map(rows.filter((row) => row.type === 'lane').map((row) => [row.lane.id, row]));
       for (const row of rows) {
@@ -237,22 +238,20 @@
       this.scrollTo(this.scrollTop);
     }
 
+    /** Leaves room for a legend of this height, so that the last lane can be scrolled above it. */
+    makeRoomBelow(height) {
+      if (height === this.legendHeight) return;
+      this.total += Math.max(LEGEND_PX, height) - Math.max(LEGEND_PX, this.legendHeight);
+      this.legendHeight = height;
+      this.scrollTo(this.scrollTop);
+    }
+
     shownRows() {
-      const { shown } = this;
-      if (shown && shown.rows === this.rows && shown.y === this.scrollTop && shown.height === this.height && shown.top === this.top) return shown.found;
-      const first = Math.max(0, ov.rows.rowAt(this.rows, this.scrollTop));
-      const end = this.scrollTop + this.height - this.top;
-      let last = first;
-      while (last < this.rows.length && this.rows[last].y < end) last++;
-      const found = this.rows.slice(first, last);
-      const wires = found.flatMap((row) => ov.rows.wiresOf(row));
-      this.shown = { rows: this.rows, y: this.scrollTop, height: this.height, top: this.top, found, wires };
-      return found;
+      return ov.rows.shown(this).found;
     }
 
     visibleWires() {
-      this.shownRows();
-      return this.shown.wires;
+      return ov.rows.shown(this).wires;
     }
 
     get scrollLimit() {

@@ -62,6 +62,7 @@
       item.prepend(swatch);
       return item;
     }));
+    t.makeRoomBelow(t.parts.legend.offsetHeight);
   }
 
   const fileName = (t, suffix) => `${(t.meta.name || 'timeline').replace(/[^\w.-]+/g, '-').slice(0, 60)}-${Math.floor(t.view.t0)}-${Math.ceil(t.view.t1)}.${suffix}`;

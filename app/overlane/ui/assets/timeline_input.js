@@ -296,7 +296,8 @@
   function escape(t) {
     if (ov.page.closeHelp(t) || ov.settings.closeMenu(t) || ov.notes.closeList(t)) return;
     if (t.range) t.setRange();
-    else t.clearSelection();
+    else if (t.selection) t.clearSelection();
+    else ov.hints.dismiss();
   }
 
   function sideways(t, direction) {

@@ -131,5 +131,18 @@
     return Array.from({ length: row.lane.sublanes }, (_, i) => row.lane.first + i);
   }
 
-  ov.rows = { layout, rowAt, slotTop, wireAt, wiresOf };
+  /** The rows in view and their wire lanes, worked out once per layout, place and size. */
+  function shown(t) {
+    const before = t.shown;
+    if (before && before.rows === t.rows && before.y === t.scrollTop && before.height === t.height && before.top === t.top) return before;
+    const first = Math.max(0, rowAt(t.rows, t.scrollTop));
+    const end = t.scrollTop + t.height - t.top;
+    let last = first;
+    while (last < t.rows.length && t.rows[last].y < end) last++;
+    const found = t.rows.slice(first, last);
+    t.shown = { rows: t.rows, y: t.scrollTop, height: t.height, top: t.top, found, wires: found.flatMap((row) => wiresOf(row)) };
+    return t.shown;
+  }
+
+  ov.rows = { layout, rowAt, shown, slotTop, wireAt, wiresOf };
 })((window.overlane = window.overlane || {}));

@@ -10,6 +10,7 @@ from dash.development.base_component import Component
 
 from overlane.errors import OverlaneError
 from overlane.ui import ids
+from overlane.ui.hints import hints
 from overlane.ui.panels import range_panel, selection_panel, trace_panel
 from overlane.ui.parts import extra, notice
 from overlane.ui.wiring import wire, wire_script
@@ -50,6 +51,7 @@ def layout() -> Component:
             dcc.Store(id=ids.REASONS),
             html.Div(
                 [
+                    hints(),
                     html.Div(id=ids.NOTICE, className="ov-over"),
                     html.Div(
                         id=ids.TIMELINE,
