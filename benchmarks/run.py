@@ -22,6 +22,7 @@ PARTS = {
     "viewport": "viewport query in the server, index size and build",
     "file": "the .overlane file: size and write rate",
     "engines": "engine report of 10 M operations",
+    "compare": "two traces of 1 M operations compared",
     "browser": "first paint, frames while panning and zooming, detail after a zoom, click to details",
 }
 MODULES = {
@@ -30,6 +31,7 @@ MODULES = {
     "viewport": "queries",
     "file": "native_file",
     "engines": "engines",
+    "compare": "comparing",
     "browser": "browser",
 }
 MARKS = {True: "met", False: "MISSED", None: ""}
