@@ -282,7 +282,7 @@ def test_choosing_a_row_shows_that_hazard(asked, samples):
 def test_a_trace_without_accesses_says_how_to_record_them(callbacks, store):
     text = said(ask(callbacks, store, "hazards"), "hazards")
     assert "cannot be told" in text
-    assert "overlane record --accesses" in text
+    assert "overlane record with --accesses" in text
 
 
 # ---- computing in the background

@@ -23,7 +23,7 @@ PATH_COLOURS = {
     "operation": ("category", "compute"),
     "device_wait": ("cause", "launch_latency"),
     "launch": ("category", "driver_call"),
-    "call": ("category", "sync"),
+    "call": ("category", "annotation"),
     "host": ("cause", "late_launch"),
 }
 """Category of the critical path to the colour that stands for it: of an engine or call, or of a cause."""

@@ -135,7 +135,7 @@ def unit_strips(strips: Sequence[Strip], count: int, what: str, *, theme: Theme)
             hovertemplate=f"{what} %{{x}}: %{{customdata}}<extra>%{{y}}</extra>",
         )
     )
-    figure.update_layout(template=template(theme), height=_ROW_PX * len(strips) + 40)
+    figure.update_layout(template=template(theme), height=_ROW_PX * len(strips) + 50)
     figure.update_xaxes(fixedrange=True, showgrid=False, range=[-0.5, count - 0.5], zeroline=False, ticks="")
     figure.update_yaxes(autorange="reversed", fixedrange=True, showgrid=False, ticks="", ticklabelstandoff=8)
     return figure

@@ -45,8 +45,8 @@ _CERTAINTIES = {
     "possible": "inferred accesses, or something that is not recorded could order them",
 }
 _HOW = (
-    "The workloads of overlane run declare what they access; overlane record --accesses infers it from the "
-    "arguments of kernels and copies."
+    "The workloads of overlane run declare what they access; overlane record with --accesses infers it from "
+    "the arguments of kernels and copies."
 )
 
 

@@ -236,7 +236,7 @@ def _who(row: dict[str, Any], scene: Scene) -> str:
 
 
 def _cause(name: str) -> Component:
-    words = [cause_swatch(name), _CAUSES[name].title]
+    words: list[Component | str] = [cause_swatch(name), _CAUSES[name].title]
     return html.Span(words, title=_CAUSES[name].sentence, className="ov-nowrap")
 
 
