@@ -28,6 +28,7 @@ UNKNOWN_FRACTION = 0.02
 MISSING = {
     "torch_cudagraph.json.gz": "edges of the graph",
     "graph-replay-graph.overlane": "edges of the graph",
+    "managed-memory-prefetch.overlane": "the prefetch that stands in the stream before the kernel",
 }
 
 
@@ -167,6 +168,12 @@ def test_allocation_inside_the_loop_is_named():
 
 def each(found, kind):
     return [b for b in map(found.barriers.__getitem__, range(len(found.barriers))) if b.kind == kind]
+
+
+def test_a_recording_without_stream_waits_blames_no_resource():
+    found = answers("ddp_even_rank0.json.gz")
+    assert set(found.waited()) == {"stream_order", "unknown"}
+    assert {"syncs", "stream_kinds"} <= set(found.waits.untold_ns())
 
 
 def test_a_launch_bound_program_launches_late():
