@@ -44,7 +44,7 @@ VERSIONS = {
     "waits": (2, ("dependencies",)),
     "idle": (1, ("waits",)),
     "barriers": (1, ("idle",)),
-    "order": (1, ("dependencies",)),
+    "order": (2, ("dependencies",)),
     "hazards": (1, ("order",)),
     "redundant_waits": (1, ("order",)),
     "critical_path": (1, ("dependencies",)),

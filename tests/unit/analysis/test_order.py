@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helpers.happens import programs, trace_of, truth_of
+from helpers.happens import Act, programs, trace_of, truth_of
 from overlane.analysis.dependencies import dependencies
 from overlane.analysis.order import CERTAIN, happens_before
+from overlane.analysis.ordering import clocks
+from overlane.errors import OverlaneError
 
 
 def order_of(trace):
@@ -39,3 +42,11 @@ def test_order_is_reachability(acts, chance):
             if a != b:
                 assert order.before_items(first, second) == truth.before(a, b), (a, b)
     assert np.array_equal(order.certainty(*np.indices(found.shape)) == CERTAIN, found)
+
+
+def test_more_streams_than_clocks_have_room_for_are_refused(monkeypatch):
+    trace, _, _ = trace_of([Act("op", 0, 3), Act("op", 0, 4)])
+    assert not order_of(trace).before(0, 1)
+    monkeypatch.setattr(clocks, "_MOST_CHAINS", 2)
+    with pytest.raises(OverlaneError, match=r"at most 2 streams and host threads, and the trace has \d+"):
+        order_of(trace)

@@ -8,7 +8,8 @@ What a stream knows through the thread that issued its work is not copied into i
 thread's clock at the thread's position (its *tick*), since a synchronization tells a thread about all chains
 at once.
 
-The cost is the number of actions, and of chains for each wait and synchronization.
+The cost is the number of actions, and of chains for each wait and synchronization; the memory that of chains
+squared, 8 bytes for each two of them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from numba import njit
 from overlane.analysis.keys import Codes, Ids
 from overlane.analysis.ordering import actions as act
 from overlane.analysis.ordering.actions import Program
+from overlane.errors import OverlaneError
 
 __all__ = ["Clocks", "before_items", "clocks", "known_of", "step_row"]
 
@@ -38,6 +40,7 @@ _ITEM, _RECORD, _WAIT, _EVENT, _STREAM, _HOST = (
 _PROGRAMMATIC, _HOST_WAITS, _LIKELY, _MARK = act.PROGRAMMATIC, act.HOST_WAITS, act.LIKELY, act.MARK
 _OWNER, _COMPONENT, _POSITION, _VALUE, _ROW, _PREVIOUS = range(6)  # columns of the log
 _FIRST_ROOM = 1024
+_MOST_CHAINS = 16_384  # streams and host threads; their clocks take 2 GiB
 _FURTHEST = 64  # steps of a thread's clock that are looked through to see whether a wait tells anything new
 
 
@@ -48,7 +51,7 @@ class Clocks:
     Attributes:
         streams: Number of streams; chains from there on are threads.
         chains: Number of chains.
-        starts: int64, shape (chains * chains + 1,): where the steps of each pair (who knows, of whom) begin.
+        starts: int32, shape (chains * chains + 1,): where the steps of each pair (who knows, of whom) begin.
         at: int32: position of the knowing chain's next item (a thread's tick) at each step.
         value: int32: how many items of the other chain are done before that, ascending within a pair.
         row: int32: proof of the action that made the step, -1 for none.
@@ -65,7 +68,7 @@ class Clocks:
 
     streams: int
     chains: int
-    starts: Ids
+    starts: Codes
     at: Codes
     value: Codes
     row: Codes
@@ -94,10 +97,18 @@ def clocks(program: Program, *, is_certain: bool) -> Clocks:
         program: The actions in host order.
         is_certain: Follow only what is certain: neither likely edges nor the order of streams that is a
             guess.
+
+    Raises:
+        OverlaneError: There are more streams and threads than clocks have room for.
     """
     actions, streams = program.actions, len(program.streams.legacy)
     threads = len(program.threads)
     chains = streams + threads
+    if chains > _MOST_CHAINS:
+        raise OverlaneError(
+            f"the order of operations is told for at most {_MOST_CHAINS} streams and host threads, and the"
+            f" trace has {chains}; analyse fewer ranks or a shorter recording"
+        )
     waits = actions.ref[np.isin(actions.kind, (act.WAIT, act.SYNC_EVENT)) & (actions.ref >= 0)]
     uses = np.bincount(waits, minlength=program.record_count).astype(np.int64)
     legacy = program.streams.legacy
@@ -124,21 +135,24 @@ def _items(count: int) -> Codes:
     return items
 
 
-def _by_pair(log: Codes, chains: int) -> tuple[Ids, Codes, Codes, Codes]:
+def _by_pair(log: Codes, chains: int) -> tuple[Codes, Codes, Codes, Codes]:
     """Bring the steps of each pair of chains together, in their order."""
-    key = log[:, _OWNER].astype(np.int64) * chains + log[:, _COMPONENT]
-    starts = np.zeros(chains * chains + 1, np.int64)
-    np.cumsum(np.bincount(key, minlength=chains * chains), out=starts[1:])
-    out = np.empty((3, len(log)), np.int32)
-    _spread(log, key, starts[:-1].copy(), out)
-    return starts, out[0], out[1], out[2]
+    starts, out = np.zeros(chains * chains + 2, np.int32), np.empty((3, len(log)), np.int32)
+    _spread(log, chains, starts, out)
+    return starts[:-1], out[0], out[1], out[2]
 
 
 @njit(cache=True, nogil=True)
-def _spread(log: Codes, key: Ids, place: Ids, out: Codes) -> None:
+def _spread(log: Codes, chains: int, starts: Codes, out: Codes) -> None:
+    # Counts stand two places on, so that filling in each pair moves its start to where it belongs.
     for i in range(len(log)):
-        to = place[key[i]]
-        place[key[i]] = to + 1
+        starts[np.int64(log[i, _OWNER]) * chains + log[i, _COMPONENT] + 2] += 1
+    for pair in range(1, len(starts)):
+        starts[pair] += starts[pair - 1]
+    for i in range(len(log)):
+        pair = np.int64(log[i, _OWNER]) * chains + log[i, _COMPONENT] + 1
+        to = starts[pair]
+        starts[pair] = to + 1
         out[0, to] = log[i, _POSITION]
         out[1, to] = log[i, _VALUE]
         out[2, to] = log[i, _ROW]
@@ -197,13 +211,8 @@ def _tell_stream(  # noqa: PLR0917 - one state machine
         if value > mine[j] and (h < 0 or value > heard[h, j]):
             mine[j] = value
             entry = log[count + steps]
-            entry[_OWNER], entry[_COMPONENT], entry[_POSITION], entry[_VALUE], entry[_ROW] = (
-                s,
-                j,
-                at,
-                value,
-                row,
-            )
+            entry[_OWNER], entry[_COMPONENT], entry[_POSITION] = s, j, at
+            entry[_VALUE], entry[_ROW] = value, row
             steps += 1
             news += not _is_known(state, s, j, value, log)
     return log, count + steps, news
@@ -373,16 +382,12 @@ def _state(streams: int, threads: int) -> State:
         np.zeros((streams, chains), np.int32),
         np.zeros((threads, chains), np.int32),
         np.full((threads, chains), -1, np.int32),
-        np.zeros(threads, np.int32),
-        np.zeros(streams, np.int32),
-        np.zeros(streams, np.int32),
+        np.zeros(threads, np.int32), np.zeros(streams, np.int32), np.zeros(streams, np.int32),
         np.full(streams, -1, np.int32),
-        np.zeros(streams, np.int64),
-        np.zeros(streams, np.int64),
-        np.zeros(streams, np.int64),
+        np.zeros(streams, np.int64), np.zeros(streams, np.int64), np.zeros(streams, np.int64),
         np.zeros((threads, streams), np.int64),
         np.zeros(streams, np.int32),
-    )
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -440,7 +445,7 @@ def _run(  # noqa: C901, PLR0912, PLR0917 - one state machine
 
 
 @njit(cache=True, nogil=True)
-def known_of(starts: Ids, at: Codes, value: Codes, pair: int, position: int) -> int:
+def known_of(starts: Codes, at: Codes, value: Codes, pair: int, position: int) -> int:
     """Return how many items of a pair's other chain are done at a position of the knowing chain."""
     low, high = starts[pair], starts[pair + 1]
     first = low
@@ -454,7 +459,7 @@ def known_of(starts: Ids, at: Codes, value: Codes, pair: int, position: int) -> 
 
 
 @njit(cache=True, nogil=True)
-def step_row(starts: Ids, value: Codes, pair: int, needed: int) -> int:
+def step_row(starts: Codes, value: Codes, pair: int, needed: int) -> int:
     """Return the first step of a pair at which so many items of the other chain are done, or -1."""
     low, high = starts[pair], starts[pair + 1]
     end = high
