@@ -209,6 +209,11 @@ def test_short_copies_of_pageable_memory_are_waited_for_rather_than_slow():
     assert "pin_memory" in change(1 << 24)
 
 
+def test_one_long_launch_call_is_a_first_launch(samples):
+    (finding,) = found(open_trace(samples["graph-replay-graph.overlane"]), "late_launches")
+    assert "one launch call" in finding.change
+
+
 def test_one_long_gap_is_not_answered_with_a_graph():
     pauses = (20, 20, 900)
     turns = [each for pause in pauses for each in (Launch("a", 20 * US), HostWork(pause * US, "load"))]
