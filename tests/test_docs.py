@@ -153,7 +153,8 @@ def overlane_lines(path):
 
 @pytest.fixture
 def reader_folder(tmp_path, monkeypatch, samples):
-    """The folder of someone who follows a document: a trace of their own in it, and nothing else."""
+    """The folder of someone who follows a document: the bundled traces and one of their own, nothing else."""
+    (tmp_path / "sample_traces").symlink_to(samples["torch_train_pinned.json.gz"].parent)
     shutil.copy(samples["torch_train_pinned.json.gz"], tmp_path / "trace.json.gz")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -174,6 +175,18 @@ def test_commands_in_documents_run(path, reader_folder, capsys):
             build_parser().parse_args(arguments)
         else:
             assert main(arguments) == 0, (arguments, capsys.readouterr().err)
+
+
+def test_the_numbers_of_the_tutorial_are_those_of_its_commands(reader_folder, capsys):
+    """Each length of time in it is printed by one of its commands, so that readers see what they are told."""
+    printed = ""
+    for arguments in overlane_lines(DOCS / "tutorial.md"):
+        if arguments[0] not in PARSED_ONLY and "--html" not in arguments:
+            assert main(arguments) == 0
+            printed += capsys.readouterr().out
+    told = re.findall(r"(?<![\d.])\d+\.\d+ (?:ms|µs)", (DOCS / "tutorial.md").read_text("utf-8"))
+    assert len(told) > 10
+    assert [length for length in told if length not in printed] == []
 
 
 def test_the_documents_have_examples():
