@@ -287,10 +287,7 @@ def _held_by_call(cause: str) -> Callable[[Recording], str]:
         first = max((row for row in rows if row.kind == cause), key=lambda row: row.end_ns - row.start_ns)
         call = found.trace.row(first.proof_table, first.proof_row)
         held = format_ns(call["end_ns"] - call["start_ns"])
-        streams = len(first.streams_held)
-        return (
-            f"`{call['name']}` held the host for {held}, and {streams} streams for {format_ns(first.lost_ns)}"
-        )
+        return f"`{call['name']}` held the host for {held}, and streams for {format_ns(first.lost_ns)} in all"
 
     return show
 

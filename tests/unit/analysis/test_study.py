@@ -149,3 +149,9 @@ def test_threads_compute_each_analysis_once(samples, monkeypatch):
     for thread in threads:
         thread.join()
     assert calls == [1]
+
+
+@pytest.mark.parametrize("by", ["stream", "partition", "name", "cause"])
+def test_nothing_waited_has_no_distribution(by):
+    trace = make_trace(ops=[{"device_id": 0, "context_id": 1, "stream_id": 7, "start_ns": 0, "end_ns": 5}])
+    assert Study(trace).waits.distribution(by) == []
