@@ -19,7 +19,7 @@ from overlane.ui import ids
 from overlane.ui.changes import verdict_chip
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import goto, table
-from overlane.ui.studied import block, chart, in_two, wire_charts
+from overlane.ui.studied import block, chart, in_two, legend, series_colour, wire_charts
 from overlane.ui.why import cause_swatch
 from overlane.ui.wiring import wire
 
@@ -186,7 +186,7 @@ def show_idle(values: dict[str, Any] | None, theme: str | None) -> Component | N
 
 
 def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Component:
-    from overlane.figures.spreads import Curve, percentile_curves, percentile_name  # noqa: PLC0415 - Plotly
+    from overlane.figures.spreads import Curve, percentile_curves, percentile_name  # noqa: PLC0415
 
     title = "How long operations waited"
     if role is None:
@@ -215,7 +215,8 @@ def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Comp
     )
     is_room = role.endswith(_KINDS["wait_room"])
     note = "once they were issued and all that they depend on had ended" if is_room else "from issue to start"
-    return block(title, drawn, html.Div(numbers, className="ov-cmp-numbers"), note=note)
+    colours = legend((series_colour(at), curve.label) for at, curve in enumerate(curves))
+    return block(title, colours, drawn, html.Div(numbers, className="ov-cmp-numbers"), note=note)
 
 
 def _idle_block(values: dict[str, Any], theme: Theme) -> Component:
