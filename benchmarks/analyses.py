@@ -39,8 +39,8 @@ _CALLS = (
 def synthetic_trace(count: int, *, seed: int = 7) -> Any:
     """Return a trace of `count` operations with their calls, events, waits and synchronizations.
 
-    Four threads launch kernels and copies on eight streams; every tenth operation is followed by a record that
-    another stream waits for, every two hundredth by a stream synchronization.
+    Four threads launch kernels and copies on eight streams; every tenth operation is followed by a record
+    that another stream waits for, every two hundredth by a stream synchronization.
 
     Args:
         count: Operations.
@@ -262,9 +262,8 @@ def _report(found: dict[str, Any]) -> None:
     total = sum(found["cpu_seconds"].values())
     each = ", ".join(f"{name} {seconds:.2f}" for name, seconds in found["cpu_seconds"].items())
     wall = sum(found["seconds"].values())
-    print(
-        f"{found['count']:>10,} operations, {found['edges']:,} edges: {wall:.2f} s, {total:.2f} s CPU ({each}),"
-    )
+    print(f"{found['count']:>10,} operations, {found['edges']:,} edges: {wall:.2f} s")
+    print(f"{'':>10} {total:.2f} s CPU ({each}),")
     print(f"{'':>10} {found['bytes'] / (1 << 20):,.0f} MiB beyond the trace")
 
 

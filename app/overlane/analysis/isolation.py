@@ -107,7 +107,8 @@ def distribution(waits_ns: Times, op_ids: np.ndarray[Any, Any]) -> Distribution 
     ranked = waits_ns[order]
     # The small term takes back what multiplying in floating point may add to a whole number.
     at = [max(int(np.ceil(q * len(ranked) - 1e-9)) - 1, 0) for q in QUANTILES]
-    return Distribution(len(ranked), *(int(ranked[place]) for place in at), int(op_ids[order[-1]]))
+    p50, p90, p99, p999, longest = (int(ranked[place]) for place in at)
+    return Distribution(len(ranked), p50, p90, p99, p999, longest, int(op_ids[order[-1]]))
 
 
 def isolation(
