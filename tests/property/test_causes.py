@@ -18,7 +18,14 @@ from overlane.analysis.order import happens_before
 from overlane.analysis.waits import waits
 from overlane.simulate import run
 from overlane.simulate.generate import FEATURES, random_program
-from overlane.simulate.judging import judge_also_open, judge_hazards, judge_idle, judge_order, judge_waits
+from overlane.simulate.judging import (
+    judge_also_open,
+    judge_hazards,
+    judge_idle,
+    judge_order,
+    judge_waits,
+    maker_of_access,
+)
 from overlane.simulate.scoring import Score
 from overlane.tables import array_of
 from overlane.validation import validate
@@ -46,14 +53,14 @@ def without_hazards(simulated):
     None where nothing had to be taken away: the trace itself is such a one.
     """
     dropped = set()
-    for hazard in simulated.truth.hazards:
-        if hazard.first_op not in dropped:
-            dropped.add(hazard.second_op)
+    for hazard in simulated.truth.hazards:  # of a pair with the host or a free, the second is the operation
+        if hazard.first not in dropped:
+            dropped.add(hazard.second)
     trace = simulated.trace
     table = trace.table("accesses")
     if not dropped:
         return None, table.num_rows
-    keep = [k for k, op in enumerate(table["op_id"].to_pylist()) if op not in dropped]
+    keep = [k for k, row in enumerate(table.to_pylist()) if maker_of_access(row) not in dropped]
     tables = {name: trace.table(name) for name in TABLES}
     tables["accesses"] = table.take(array_of(keep, table["address"].type))
     return validate(trace.name, trace.header, tables), len(keep)
@@ -97,11 +104,7 @@ def judge(seed, judged):
         judged.clean_programs += 1
         if clean is not None:
             reported = hazards(clean, happens_before(clean, deps))
-        judged.wrong["clean"] += [
-            (seed, reported.row(k))
-            for k in range(len(reported))
-            if None not in {reported.row(k).first_op_id, reported.row(k).second_op_id}
-        ]
+        judged.wrong["clean"] += [(seed, reported.row(k)) for k in range(len(reported))]
 
 
 CHUNK = 250  # programs a test, so that none runs long

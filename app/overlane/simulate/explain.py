@@ -123,7 +123,8 @@ class Explainer:
         elif may_hold := self._may_hold(operation):
             # What stands in its own stream behind the operation before it cannot have held it sooner.
             behind = max((end for end, cause, _ in holds if cause == "stream_order"), default=issued)
-            open_causes = may_hold | {"unknown"}
+            # Such a thing on the legacy default stream holds others by that stream's rule.
+            open_causes = may_hold | {"unknown", "legacy_default_stream"}
             found = [(a, b, c, o, m | open_causes if a >= behind else m) for a, b, c, o, m in found]
         return [WaitPart(op_id, a, b, c, o, m, sure.get(a, frozenset())) for a, b, c, o, m in found if a < b]
 

@@ -39,6 +39,7 @@ class _Draft:
     kernels: int = 0
     allocated: int = 0
     live: list[str] = field(default_factory=list)
+    freed: list[str] = field(default_factory=list)
 
     def has(self, feature: str) -> bool:
         return feature in self.features
@@ -129,13 +130,18 @@ def _stream(draft: _Draft) -> str:
 
 def _accesses(draft: _Draft) -> tuple[p.Access, ...]:
     random = draft.random
-    if not draft.has("accesses") or draft.has("devices"):
-        return ()  # buffers belong to the first device
+    if not draft.has("accesses"):
+        return ()
     found = []
     for _ in range(random.randrange(3)):
         offset = random.randrange(0, 4096, 512)
         length = random.randrange(512, 4096 - offset + 1, 512)
-        found.append(p.Access(random.choice(_DATA).name, random.choice(("read", "write")), offset, length))
+        name = random.choice(_DATA).name
+        if draft.live and random.random() < 0.4:
+            name = random.choice(draft.live)
+        elif draft.freed and random.random() < 0.1:
+            name = random.choice(draft.freed)
+        found.append(p.Access(name, random.choice(("read", "write")), offset, length))
     return tuple(found)
 
 
@@ -173,8 +179,8 @@ def _copy(draft: _Draft, stream: str) -> p.Copy:
         copy = replace(copy, is_pageable=True, bytes=random.choice((16 << 10, 1 << 20)))
     if draft.has("pageable") and stream.startswith("legacy") and random.random() < 0.5:
         copy = replace(copy, is_async=False)
-    if copy.is_pageable or not copy.is_async:
-        return copy  # when the host's side is touched depends on the staging
+    if copy.is_pageable and direction == "h2d":
+        return copy  # when the host's side is read depends on the staging
     return replace(copy, accesses=_accesses(draft))
 
 
@@ -225,6 +231,8 @@ def _choices(draft: _Draft) -> list[Callable[[], list[p.Statement]]]:
         ways += [lambda: [_memory(draft)]] * 2
     if draft.has("code"):
         ways.append(lambda: [_implicit(draft)])
+    if draft.has("accesses"):
+        ways.append(lambda: [p.HostAccess(access) for access in _accesses(draft)[:1]])
     if draft.has("recording"):
         ways.append(lambda: [p.Recording(_duration(draft))])
     return ways
@@ -233,7 +241,7 @@ def _choices(draft: _Draft) -> list[Callable[[], list[p.Statement]]]:
 def _statements(draft: _Draft, size: int) -> tuple[p.Statement, ...]:
     found: list[p.Statement] = []
     ways = _choices(draft)
-    draft.live = []  # each thread frees what it has allocated
+    draft.live, draft.freed = [], []  # each thread uses and frees what it has allocated
     for _ in range(draft.random.randrange(3, size + 1)):
         found += draft.random.choice(ways)()
     return tuple(found)
@@ -280,6 +288,7 @@ def _memory(draft: _Draft) -> p.Statement:
             (p.Allocate(name, _duration(draft)), p.AllocateAsync(name, random.choice(plain)))
         )
     name = draft.live.pop()
+    draft.freed.append(name)
     return random.choice(
         (p.Free(name, random.choice(draft.devices).device_id), p.FreeAsync(name, _stream(draft)))
     )

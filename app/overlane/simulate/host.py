@@ -16,6 +16,7 @@ from overlane.simulate.machine import Machine
 
 __all__ = ["Host", "Point"]
 
+_ACCESS_NS = 100  # so that what comes next does not begin at the same moment
 _NOT_READY = 600  # CUDA_ERROR_NOT_READY
 
 Step = Iterator[int | Gate]
@@ -30,11 +31,11 @@ class Point:
         after: Commands that are known to have ended here, with whether a documented rule guarantees it.
         issues: Command that is put into a stream here.
         access: Access of the host, with the moment.
-        frees: Buffer that is freed here.
+        frees: Call that frees memory here, and the buffer.
         releases: Flag that is set here.
     """
 
-    __slots__ = ("access", "after", "at_ns", "issues", "releases", "thread")
+    __slots__ = ("access", "after", "at_ns", "frees", "issues", "releases", "thread")
 
     def __init__(self, thread: int, at_ns: int) -> None:
         self.thread = thread
@@ -42,6 +43,7 @@ class Point:
         self.after: list[tuple[Command, bool]] = []
         self.issues: Command | None = None
         self.access: p.Access | None = None
+        self.frees: tuple[Call, str] | None = None
         self.releases = ""
 
 
@@ -416,7 +418,10 @@ class Host:
         yield call.start_ns + duration_ns
         yield from self._until(targets)
         call.end_ns = self.machine.now_ns
-        self._point(thread).after += [(target, False) for target in targets]
+        point = self._point(thread)
+        point.after += [(target, False) for target in targets]
+        if buffer and name in HOLDING:
+            point.frees = call, buffer
 
     def _implicit_call(self, thread: int, statement: p.ImplicitCall) -> Step:
         yield from self._implicit(thread, statement.name, statement.device_id, statement.duration_ns)
@@ -434,7 +439,10 @@ class Host:
         def act(call: Call) -> None:
             stream = self.machine.streams[statement.stream]
             self.allocations.append((call, statement.buffer, is_free, stream.context.device_id, stream))
-            self.machine.submit(self._put(thread, stream, [], "allocation"))
+            command = self._put(thread, stream, [], "allocation")
+            if is_free:
+                self.points[-1].frees = call, statement.buffer
+            self.machine.submit(command)
 
         yield from self._mark(thread, "cuMemFreeAsync" if is_free else "cuMemAllocAsync", act)
 
@@ -451,7 +459,7 @@ class Host:
 
     def _host_access(self, thread: int, statement: p.HostAccess) -> Step:
         self._point(thread).access = statement.access
-        yield self.machine.now_ns
+        yield self.machine.now_ns + _ACCESS_NS
 
 
 def _is_staged_at_once(work: p.Copy) -> bool:

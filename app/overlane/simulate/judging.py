@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,13 @@ from overlane.analysis.order import CERTAIN, Order
 from overlane.analysis.waits import Waits
 from overlane.simulate.commands import Operation
 from overlane.simulate.program import Copy, Launch
+from overlane.simulate.rows import FIRST_THREAD
 from overlane.simulate.running import Simulated
 from overlane.simulate.scoring import Stretch, stretches
 
-__all__ = ["judge_also_open", "judge_hazards", "judge_idle", "judge_order", "judge_waits"]
+__all__ = ["judge_also_open", "judge_hazards", "judge_idle", "judge_order", "judge_waits", "maker_of_access"]
 
-_TURNED = {"RAW": "WAR", "WAR": "RAW", "WAW": "WAW"}
+_TURNED = {"RAW": "WAR", "WAR": "RAW", "WAW": "WAW", "use_after_free": "use_after_free"}
 
 
 def judge_waits(simulated: Simulated, waits: Waits) -> list[Stretch]:
@@ -83,8 +85,9 @@ def _taken(simulated: Simulated, operation: Operation, start: int, end: int) -> 
         if o is not operation and o.device_id == operation.device_id and o.start_ns < end and o.end_ns > start
     ]
     overheads = simulated.host.overheads
-    if any(of_recording and low < end and high > start for _, _, of_recording, low, high in overheads):
-        yield "profiler_overhead"
+    for _, _, of_recording, low, high in overheads:  # rows of the host, which cover it
+        if low < end and high > start:
+            yield "profiler_overhead" if of_recording else "module_load"
     if isinstance(work, Copy):
         if any(o.engine == operation.engine for o in beside):
             yield "copy_engine_busy"
@@ -130,26 +133,45 @@ def judge_order(simulated: Simulated, order: Order) -> list[tuple[str, int, int]
     ]  # fmt: skip
 
 
-def judge_hazards(simulated: Simulated, hazards: Hazards) -> list[tuple[str, str, int, int]]:
-    """Return the hazards between operations on which the analysis and the truth differ.
+def judge_hazards(simulated: Simulated, hazards: Hazards) -> list[tuple[Any, ...]]:
+    """Return the hazards on which the analysis and the truth differ.
 
     Returns:
         `missing` (no hazard of a pair was found), or `wrong` (a kind that the pair does not have, or a pair
-        that is ordered), with the kind, and both operations in order of their rows.
+        that is ordered), with the kind, and who made both accesses.
     """
-    found: dict[tuple[int, int], set[str]] = defaultdict(set)
+    found: dict[tuple[Any, Any], set[str]] = defaultdict(set)
     for place in range(len(hazards)):
         hazard = hazards.row(place)
-        a, b = hazard.first_op_id, hazard.second_op_id
-        if a is not None and b is not None and hazard.kind in _TURNED:
-            found[min(a, b), max(a, b)].add(hazard.kind if a < b else _TURNED[hazard.kind])
-    needed = {(h.first_op, h.second_op) for h in simulated.truth.certain_hazards}
-    allowed: dict[tuple[int, int], set[str]] = defaultdict(set)
+        first = _maker(simulated, hazard.first_op_id, hazard.first_table, hazard.first_row)
+        second = _maker(simulated, hazard.second_op_id, hazard.second_table, hazard.second_row)
+        kind = hazard.kind if first < second else _TURNED[hazard.kind]
+        found[min(first, second), max(first, second)].add(kind)
+    needed = {(h.first, h.second) for h in simulated.truth.certain_hazards}
+    allowed: dict[tuple[Any, Any], set[str]] = defaultdict(set)
     for true in simulated.truth.hazards:
-        allowed[true.first_op, true.second_op].add(true.kind)
-    missing = [("missing", "", *pair) for pair in sorted(needed - set(found))]
+        allowed[true.first, true.second].add(true.kind)
+    missing: list[tuple[Any, ...]] = [("missing", "", *pair) for pair in sorted(needed - set(found))]
     return missing + [
         ("wrong", kind, *pair)
         for pair, kinds in sorted(found.items())
         for kind in sorted(kinds - allowed[pair])
     ]
+
+
+def _maker(simulated: Simulated, op_id: int | None, table: str, row: int) -> tuple[Any, ...]:
+    if op_id is not None:
+        return "op", op_id
+    (values,) = simulated.trace.table(table)[row : row + 1].to_pylist()
+    return ("free", values["correlation_id"]) if table == "allocations" else maker_of_access(values)
+
+
+def maker_of_access(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return who made an access of a trace, as in `overlane.simulate.truth.Hazard`.
+
+    Args:
+        row: Row of `accesses`.
+    """
+    if row["op_id"] is not None:
+        return "op", row["op_id"]
+    return "host", row["thread_id"] - FIRST_THREAD, row["at_ns"], row["address"], row["mode"]

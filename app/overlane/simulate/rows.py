@@ -18,7 +18,7 @@ from overlane.validation import validate
 from overlane_collect.model import Capability, ClockDomain, Header
 from overlane_collect.schema import TABLES, arrow_schema
 
-__all__ = ["addresses", "partition_rows", "trace_of"]
+__all__ = ["FIRST_THREAD", "addresses", "partition_rows", "trace_of"]
 
 PROCESS = 4242
 FIRST_THREAD = 5000

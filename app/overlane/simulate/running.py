@@ -54,7 +54,10 @@ class Simulated:
         issued = tuple(explainer.issued_ns(operation) for operation in self.operations)
         waits = [explainer.parts(op_id, operation) for op_id, operation in enumerate(self.operations)]
         idle = idle_parts(self.operations, waits, issued, self.host, partition_rows(self.program))
-        reach = Reach(self.operations, self.machine.commands, self.host.points, addresses(self.program))
+        reach = Reach(
+            self.operations, self.machine.commands, self.host.points, addresses(self.program),
+            {buffer.name: buffer.bytes for buffer in self.program.buffers},
+        )  # fmt: skip
         return Truth(tuple(part for parts in waits for part in parts), tuple(idle), issued, reach)
 
 

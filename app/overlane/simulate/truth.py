@@ -60,17 +60,18 @@ class IdlePart:
 
 @dataclass(frozen=True)
 class Hazard:
-    """Two unordered accesses to the same bytes, at least one a write.
+    """Two unordered accesses to the same bytes, at least one a write, or one of them a free.
 
     Attributes:
-        kind: `RAW`, `WAR` or `WAW`, for the first and second operation.
-        first_op, second_op: Rows in `ops`; the first started first.
+        kind: `RAW`, `WAR` or `WAW`, for the first and the second, or `use_after_free`.
+        first, second: Who made them, in order: `("free", correlation id)`, `("host", thread, at_ns, address,
+            mode)` or `("op", row in ops)`.
         address, bytes: The bytes that both touch.
     """
 
     kind: str
-    first_op: int
-    second_op: int
+    first: tuple[Any, ...]
+    second: tuple[Any, ...]
     address: int
     bytes: int
 
@@ -110,9 +111,9 @@ class Truth:
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
         """Pairs of accesses that `happens_before` leaves unordered."""
-        return self.reach.hazards(self.happens_before)
+        return self.reach.hazards(certain=True)
 
     @cached_property
     def certain_hazards(self) -> tuple[Hazard, ...]:
         """Pairs of accesses that nothing orders, shown or not."""
-        return self.reach.hazards(self.may_happen_before | self.happens_before)
+        return self.reach.hazards(certain=False)
