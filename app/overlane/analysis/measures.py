@@ -285,7 +285,7 @@ def _idle_causes(
 
 def _barriers(study: Study, place: int, is_mine: Mask, windows: tuple[Ids, Ids]) -> list[Measured]:
     """Measure what barriers of each kind cost on one device, told by the first operation that each held."""
-    barriers = study.barriers
+    barriers = study.barrier_costs
     holds = np.flatnonzero(np.diff(barriers.op_begins) > 0)
     holds = holds[is_mine[barriers.ops_held[barriers.op_begins[holds]]]]
     found = []

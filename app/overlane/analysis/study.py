@@ -169,14 +169,19 @@ class Study:
     @property
     def barriers(self) -> Barriers:
         """What held several participants, what it cost, and how long it held the critical path."""
+        found = self.barrier_costs
+        return self._once("barriers on the path", lambda: found.with_critical(self._on_path(found)))
+
+    @property
+    def barrier_costs(self) -> Barriers:
+        """What held several participants and what it cost, without the critical path."""
         from overlane.analysis.barriers import barriers  # noqa: PLC0415
 
-        found = self._kept(
+        return self._kept(
             "barriers",
             lambda: barriers(self.trace, self.dependencies, self.waits_in_window, self.idle),
             is_of_window=True,
         )
-        return self._once("barriers on the path", lambda: found.with_critical(self._on_path(found)))
 
     def _on_path(self, found: Barriers) -> npt.NDArray[np.int64]:
         """Return for how long each barrier held operations that lie on the critical path."""
