@@ -241,8 +241,8 @@ class Explainer:
         """Whether rows do not show when a kernel became eligible: behind a host function, flag or trigger."""
         issued = self.issued_ns(operation)
         held = any(
-            h.kind in {"host_function", "value_wait"} and not h.is_told
-            for _, _, h in self.holds(operation, issued)
+            h.kind in {"host_function", "value_wait"} and (cause == "module_load" or not h.is_told)
+            for _, cause, h in self.holds(operation, issued)
         )
         return held or _is_triggered_unseen(operation, issued)
 

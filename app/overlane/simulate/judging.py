@@ -14,6 +14,7 @@ from overlane.analysis.hazards import Hazards
 from overlane.analysis.idle import SCOPES, Idle
 from overlane.analysis.order import CERTAIN, Order
 from overlane.analysis.waits import Waits
+from overlane.simulate.calls import HOLDING
 from overlane.simulate.commands import Operation
 from overlane.simulate.program import Copy, Launch
 from overlane.simulate.rows import FIRST_THREAD
@@ -88,6 +89,9 @@ def _taken(simulated: Simulated, operation: Operation, start: int, end: int) -> 
     for _, _, of_recording, low, high in overheads:  # rows of the host, which cover it
         if low < end and high > start:
             yield "profiler_overhead" if of_recording else "module_load"
+    for call in simulated.host.calls:
+        if call.name in HOLDING and call.start_ns < end and call.end_ns > start:
+            yield call.holds
     if isinstance(work, Copy):
         if any(o.engine == operation.engine for o in beside):
             yield "copy_engine_busy"
