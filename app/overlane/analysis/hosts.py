@@ -10,6 +10,7 @@ from numba import njit
 
 from overlane.analysis.causes import code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
+from overlane.analysis.inferred import loading_launches
 from overlane.analysis.keys import NULL, Ids, identities, known, words
 from overlane.trace import Trace
 
@@ -75,7 +76,7 @@ def host_states(trace: Trace, deps: Dependencies) -> States:
     """Return what each thread of `deps.calls.threads` was doing that holds up work."""
     parts = [
         _synchronizing(deps),
-        _calling(deps),
+        _calling(trace, deps),
         *_overheads(trace, deps),
     ]
     joined = [
@@ -116,7 +117,7 @@ def _synchronizing(deps: Dependencies) -> Doing:
     return Doing(waits.thread, start, end, np.zeros(len(call), np.int64), waits.table, waits.row)
 
 
-def _calling(deps: Dependencies) -> Doing:
+def _calling(trace: Trace, deps: Dependencies) -> Doing:
     calls = deps.calls
     rank = np.full(len(calls.kind), -1)
     blocking = deps.issue_call[deps.issue.is_blocking_copy]
@@ -127,6 +128,8 @@ def _calling(deps: Dependencies) -> Doing:
         ("implicit_sync", ("implicit_sync",)),
     ):
         rank[calls.is_of(*classes)] = _RANKS.index(name)
+    launched, _ = loading_launches(trace, calls, deps.issue)
+    rank[deps.issue_call[launched]] = _RANKS.index("module_load")
     rows = np.flatnonzero(rank >= 0)
     table = np.full(len(rows), PROOF_TABLES.index("api_calls"))
     return Doing(calls.thread[rows], calls.start_ns[rows], calls.end_ns[rows], rank[rows], table, rows)

@@ -13,7 +13,7 @@ from overlane.analysis.keys import NULL, Ids, identities, known, words
 from overlane.analysis.streams import Streams
 from overlane.trace import Trace
 
-__all__ = ["Candidates", "hold_candidates", "loading_edges", "proven_holds"]
+__all__ = ["Candidates", "hold_candidates", "loading_edges", "loading_launches", "proven_holds"]
 
 _HOST_FUNCTION, _VALUE_WAIT, _MODULE = 7, 8, 9
 _API_CALLS, _OVERHEADS = 2, 5
@@ -103,18 +103,15 @@ def proven_holds(
     return _edges(ops, np.full(len(ops), -1), candidates.kind[ops], _API_CALLS, call), device
 
 
-def loading_edges(trace: Trace, calls: Calls, issue: Issue, streams: Streams) -> Ids:
-    """Return an edge to the last-ending earlier operation of the device, where a launch loaded code lazily.
-
-    An operation that ran on when the launched one started shows that this load waited for nothing.
-    """
+def loading_launches(trace: Trace, calls: Calls, issue: Issue) -> tuple[Ids, Ids]:
+    """Return the operations whose launch call loaded code lazily, with the row of the overhead inside it."""
     table = trace.table("overheads")
     kinds, names = words(table["kind"])
     lazy = np.array(["lazy_function_loading" in name.lower().replace(" ", "_") for name in names] or [False])
     rows = np.flatnonzero(lazy[kinds]) if len(kinds) else np.zeros(0, np.int64)
     ops = np.flatnonzero(issue.call >= 0)
     if not len(rows) or not len(ops):
-        return np.zeros((0, 6), np.int64)
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     threads = {key: number for number, key in enumerate(calls.threads)}
     codes, keys = identities(table, ("rank", "process_id", "thread_id"))
     of = np.array([threads.get(key, -1) for key in keys] or [-1])[codes][rows]
@@ -126,7 +123,17 @@ def loading_edges(trace: Trace, calls: Calls, issue: Issue, streams: Streams) ->
     call = issue.call[op]
     fits = (place >= 0) & (of >= 0) & (calls.thread[call] == of)
     fits &= known(table["end_ns"])[rows] <= calls.end_ns[call]
-    op, rows = op[fits], rows[fits]
+    return op[fits], rows[fits]
+
+
+def loading_edges(trace: Trace, calls: Calls, issue: Issue, streams: Streams) -> Ids:
+    """Return an edge to the last-ending earlier operation of the device, where a launch loaded code lazily.
+
+    An operation that ran on when the launched one started shows that this load waited for nothing.
+    """
+    op, rows = loading_launches(trace, calls, issue)
+    if not len(op):
+        return np.zeros((0, 6), np.int64)
     source = _last_ending(issue, streams)[op]
     fits = (source >= 0) & (issue.end_ns[np.maximum(source, 0)] <= issue.start_ns[op])
     return _edges(op[fits], source[fits], np.full(int(fits.sum()), _MODULE), _OVERHEADS, rows[fits])

@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 VERSIONS = {
     "dependencies": (2, ()),
     "waits": (2, ("dependencies",)),
-    "idle": (1, ("waits",)),
+    "idle": (2, ("waits",)),
     "barriers": (1, ("idle",)),
     "order": (2, ("dependencies",)),
     "hazards": (1, ("order",)),

@@ -198,6 +198,7 @@ class Host:
         costs, now = self.program.costs, self.machine.now_ns
         if isinstance(statement, p.Launch) and statement.loads_code:
             self.overheads.append((call.thread, "lazy_function_loading", False, now, now + costs.lazy_ns))
+            call.holds = "module_load"
             return costs.lazy_ns
         if isinstance(statement, p.Copy) and _is_staged_at_once(statement):
             return costs.staging_ns

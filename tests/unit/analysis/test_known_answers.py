@@ -212,6 +212,21 @@ def test_calls_that_synchronize_are_named_for_host_and_work(call, cause, name):
     assert device[cause] > 0  # and the kernel behind the call could not run before it
 
 
+def test_a_launch_that_loads_its_kernel_is_named_for_host_and_work():
+    found = answers("lazy-load-lazy")
+    names = found.trace.table("api_calls")["name"].to_pylist()
+    end = found.deps.issue.end_ns
+    kernels = np.flatnonzero(found.ops(kind="kernel"))
+    running, loaded = sorted(kernels, key=lambda op: found.deps.issue.start_ns[op])[-2:]
+    (held,) = [b for b in each(found, "module_load") if names[b.proof_row] == "cuLaunchKernel"]
+    call = held.proof_row
+    assert call == found.deps.issue_call[loaded]
+    assert found.deps.calls.start_ns[call] < end[running] <= found.deps.calls.end_ns[call]
+    between = (int(end[running]), int(found.deps.issue.start_ns[loaded]))
+    device = found.idled("device", within=between)
+    assert device["module_load"] > 0.9 * (between[1] - between[0])
+
+
 def test_a_host_function_between_kernels_is_named():
     found = answers("callback")
     held = found.stream("held by the host")
