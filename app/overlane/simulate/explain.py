@@ -26,6 +26,8 @@ _CAUSE = {
     "graph": "graph_order",
     "module": "module_load",
 }
+_LEFT = frozenset({"unknown", "profiler_overhead", "module_load", "implicit_sync", "allocation"})
+"""What a stretch may be called that neither an order nor the device explains: rows of the host may cover it."""
 _NAMELESS = {"cuLaunchHostFunc": "host_function", "cuStreamWaitValue32_v2": "value_wait"}
 _RANK = {name: place for place, name in enumerate(CAUSE_NAMES)}
 _DEVICE_CAUSES = frozenset(
@@ -210,7 +212,7 @@ class Explainer:
             elif self._may_be_full(operation, running):
                 may_be = frozenset({"partition_busy", "priority", "unknown"})
             elif not is_last:
-                may_be = frozenset({"unknown"})  # room that was gone again when it arrived
+                may_be = _LEFT  # room that was gone again when it arrived
             pieces.append((a, b, may_be))
         return pieces
 
@@ -240,9 +242,14 @@ class Explainer:
     def _is_hidden(self, operation: Operation) -> bool:
         """Whether rows do not show when a kernel became eligible: behind a host function, flag or trigger."""
         issued = self.issued_ns(operation)
+        holds = self.holds(operation, issued)
         held = any(
             h.kind in {"host_function", "value_wait"} and (cause == "module_load" or not h.is_told)
-            for _, cause, h in self.holds(operation, issued)
+            for _, cause, h in holds
+        )
+        # That loading waits for what another device was still to do, over a mark, was never measured.
+        held |= any(
+            c == "module_load" and h.stream.context.device_id != operation.device_id for _, c, h in holds
         )
         return held or _is_triggered_unseen(operation, issued)
 
