@@ -27,7 +27,7 @@ _CAUSE = {
     "module": "module_load",
 }
 _LEFT = frozenset({"unknown", "profiler_overhead", "module_load", "implicit_sync", "allocation"})
-"""What a stretch may be called that neither an order nor the device explains: rows of the host may cover it."""
+"""What a stretch that neither an order nor the device explains may be called: rows of the host cover it."""
 _NAMELESS = {"cuLaunchHostFunc": "host_function", "cuStreamWaitValue32_v2": "value_wait"}
 _RANK = {name: place for place, name in enumerate(CAUSE_NAMES)}
 _DEVICE_CAUSES = frozenset(
