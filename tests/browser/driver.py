@@ -12,6 +12,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from PIL import Image
 from playwright.sync_api import Locator, Page
 
+COMPILED_MS = 240_000
+"""Until an answer of the analyses is there, at worst: after an install they are compiled first."""
+
 
 @dataclass(frozen=True)
 class Lane:
@@ -116,7 +119,7 @@ class Timeline:
             }""",
             self.element,
         )
-        assert still >= 12, f"#{self.element} was not drawn within 30 s: {self.locator.inner_text()!r}"
+        assert still >= 12, f"#{self.element} was not drawn within 120 s: {self.locator.inner_text()!r}"
 
     @property
     def view(self) -> tuple[float, float]:

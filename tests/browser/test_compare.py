@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from browser.driver import Timeline
+from browser.driver import COMPILED_MS, Timeline
 
 
 def open_page(dashboard, **query):
@@ -18,7 +18,7 @@ def open_page(dashboard, **query):
     }
     text = "&".join(f"{key}={value}" for key, value in words.items())
     dashboard.page.goto(f"{dashboard.server}/compare?{text}")
-    expect(dashboard.page.locator("#ov-cmp-said .ov-card")).to_be_visible(timeout=60_000)
+    expect(dashboard.page.locator("#ov-cmp-said .ov-card")).to_be_visible(timeout=COMPILED_MS)
     for place in (0, 1):
         Timeline(dashboard.page, dashboard.server, f"compare-{place}").settle()
     return dashboard.page
@@ -58,7 +58,7 @@ def test_the_view_is_kept_in_the_address_and_restored(dashboard, page):
     page.wait_for_timeout(600)
     view = first.view
     page.reload()
-    expect(page.locator("#ov-cmp-said .ov-card")).to_be_visible(timeout=60_000)
+    expect(page.locator("#ov-cmp-said .ov-card")).to_be_visible(timeout=COMPILED_MS)
     dashboard.wait_until(
         lambda: abs(line(dashboard, 0).view[0] - view[0]) < 1000, "the view is the one before"
     )
@@ -70,7 +70,7 @@ def test_runs_are_aligned_by_a_chosen_operation(dashboard):
         f"{dashboard.server}/compare?base={dashboard.trace_id('h200')}&runs={dashboard.trace_id('known')}"
     )
     # They have no operation in common but their starts, and are no runs of one workload.
-    expect(dashboard.page.locator("#ov-cmp-said")).to_contain_text("not comparable", timeout=60_000)
+    expect(dashboard.page.locator("#ov-cmp-said")).to_contain_text("not comparable", timeout=COMPILED_MS)
     first, second = line(dashboard, 0), line(dashboard, 1)
     first.settle()
     second.settle()
@@ -89,10 +89,10 @@ def page_first_start(dashboard, name):
 def test_choosing_runs_writes_the_address(dashboard):
     dashboard.page.goto(f"{dashboard.server}/compare?trace={dashboard.trace_id('known')}")
     page = dashboard.page
-    expect(page.locator("#ov-cmp-said")).to_contain_text("Nothing to compare yet", timeout=60_000)
+    expect(page.locator("#ov-cmp-said")).to_contain_text("Nothing to compare yet", timeout=COMPILED_MS)
     page.locator("#ov-cmp-runs").click()
     page.get_by_role("option", name=re.compile("second")).click()
-    expect(page.locator("#ov-cmp-said .ov-card")).to_be_visible(timeout=60_000)
+    expect(page.locator("#ov-cmp-said .ov-card")).to_be_visible(timeout=COMPILED_MS)
     assert dashboard.query["runs"] == dashboard.trace_id("second")
     expect(page.locator("#compare-side-1")).to_be_visible()
     expect(page.locator("#compare-side-2")).not_to_be_visible()

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from browser.driver import COMPILED_MS
+
 PAGES = ("advice", "waits", "path", "partitions", "hazards")
 
 
@@ -15,7 +17,7 @@ def go(dashboard, page, name, expected, **query):
     more = "".join(f"&{key}={value}" for key, value in query.items())
     dashboard.page.goto(f"{dashboard.server}/{page}?trace={dashboard.trace_id(name)}{more}")
     body = dashboard.page.locator(f"#ov-{page}")
-    expect(body).to_contain_text(expected, timeout=90_000)
+    expect(body).to_contain_text(expected, timeout=COMPILED_MS)
     return body
 
 
@@ -101,7 +103,7 @@ def test_pages_fit_from_1280_px_to_4k_in_both_themes(dashboard, theme):
         dashboard.page.set_viewport_size({"width": width, "height": height})
         for page in PAGES:
             dashboard.page.locator(f"#ov-nav-{page}").click()
-            expect(dashboard.page.locator(f"#ov-{page} > *").first).to_be_visible(timeout=60_000)
+            expect(dashboard.page.locator(f"#ov-{page} > *").first).to_be_visible(timeout=COMPILED_MS)
             assert fits(dashboard.page), f"{page} at {width} px"
 
 
@@ -109,7 +111,7 @@ def test_a_page_is_left_and_found_again_as_it_was(dashboard):
     body = go(dashboard, "waits", "legacy", "Barriers by what they cost")
     body.locator("h2").first.evaluate("(element) => { element.dataset.mine = '1'; }")
     dashboard.page.locator("#ov-nav-path").click()
-    expect(dashboard.page.locator("#ov-path")).to_contain_text("without a gap", timeout=60_000)
+    expect(dashboard.page.locator("#ov-path")).to_contain_text("without a gap", timeout=COMPILED_MS)
     dashboard.page.locator("#ov-nav-waits").click()
     expect(body.locator("h2[data-mine='1']")).to_be_visible()
 

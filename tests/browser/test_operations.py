@@ -8,12 +8,13 @@ import pytest
 from playwright.sync_api import expect
 
 from browser import known_traces as known
+from browser.driver import COMPILED_MS
 
 
 @pytest.fixture
 def page(dashboard):
     dashboard.page.goto(f"{dashboard.server}/operations?trace={dashboard.trace_id('h200')}")
-    expect(dashboard.page.locator("#ov-ops-said")).to_contain_text("operations", timeout=60_000)
+    expect(dashboard.page.locator("#ov-ops-said")).to_contain_text("operations", timeout=COMPILED_MS)
     return dashboard.page
 
 
@@ -46,7 +47,7 @@ def test_grouping_is_kept_in_the_address_and_restored_from_it(dashboard, page):
     expect(cell(page, 0, "label")).to_have_text("GPU 0 · stream 7")
     dashboard.wait_until(lambda: dashboard.query.get("by") == "stream", "the address says the grouping")
     page.reload()
-    expect(cell(page, 0, "label")).to_have_text("GPU 0 · stream 7", timeout=60_000)
+    expect(cell(page, 0, "label")).to_have_text("GPU 0 · stream 7", timeout=COMPILED_MS)
     expect(rows(page)).to_have_count(3)
 
 
@@ -77,10 +78,10 @@ def test_a_step_narrows_every_page_and_the_address_keeps_it(dashboard, page):
     low, high = map(int, window.split("-"))
     assert 0 < high - low < 40_000_000
     page.locator("#ov-nav-overlap").click()
-    expect(page.locator("#ov-overlap")).to_contain_text("Only ", timeout=60_000)
+    expect(page.locator("#ov-overlap")).to_contain_text("Only ", timeout=COMPILED_MS)
     assert dashboard.query["window"] == window
     page.reload()
-    expect(page.locator("#ov-overlap")).to_contain_text("Only ", timeout=60_000)
+    expect(page.locator("#ov-overlap")).to_contain_text("Only ", timeout=COMPILED_MS)
     expect(page.locator("#ov-step")).to_have_value(re.compile("^step 3 · "))
     page.locator(".ov-header .mantine-Select-root:has(#ov-step) button").click()
     expect(page.locator("#ov-overlap")).not_to_contain_text("Only ")
@@ -90,11 +91,11 @@ def test_a_step_narrows_every_page_and_the_address_keeps_it(dashboard, page):
 def test_names_of_traces_are_text_in_grids_and_flames(dashboard):
     hostile = dashboard.trace_id(known.HOSTILE_FILE.removesuffix(".overlane"))
     dashboard.page.goto(f"{dashboard.server}/operations?trace={hostile}")
-    expect(dashboard.page.locator("#ov-ops-said")).to_contain_text("operations", timeout=60_000)
+    expect(dashboard.page.locator("#ov-ops-said")).to_contain_text("operations", timeout=COMPILED_MS)
     assert dashboard.page.locator("#page-operations img, #page-operations script").count() == 0
 
 
 def test_a_trace_without_gpu_work_says_so(dashboard):
     dashboard.page.goto(f"{dashboard.server}/operations?trace={dashboard.trace_id('no-gpu')}")
-    expect(dashboard.page.locator("#ov-ops-said")).to_contain_text("No GPU work", timeout=60_000)
+    expect(dashboard.page.locator("#ov-ops-said")).to_contain_text("No GPU work", timeout=COMPILED_MS)
     expect(dashboard.page.locator("#ov-ops-grid")).not_to_be_visible()

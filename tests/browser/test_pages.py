@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from browser import known_traces as known
+from browser.driver import COMPILED_MS
 from browser.known_traces import MS
 
 
@@ -122,7 +123,7 @@ def overlap(dashboard):
     """The overlap page of the known trace."""
     dashboard.page.goto(f"{dashboard.server}/overlap?trace={dashboard.trace_id('known')}")
     page = dashboard.page.locator("#ov-overlap")
-    expect(page).to_contain_text("Known GPU", timeout=60_000)  # after an install it is compiled first
+    expect(page).to_contain_text("Known GPU", timeout=COMPILED_MS)
     return page
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
+from browser.driver import COMPILED_MS
 from browser.pixels import TOLERANCE
 from overlane.analysis.causes import CAUSE_NAMES, CAUSES
 from overlane.analysis.critical_path import critical_path
@@ -34,7 +35,7 @@ def timeline(dashboard, study):
 
 def wait_for_reasons(dashboard, timeline):
     # The first time they are compiled, too.
-    expect(timeline.locator).to_have_attribute("data-reasons", "ready", timeout=120_000)
+    expect(timeline.locator).to_have_attribute("data-reasons", "ready", timeout=COMPILED_MS)
     timeline.settle()
 
 
