@@ -107,7 +107,10 @@
       const showsAll = this.view.span >= this.view.limit * 0.999;
       this.meta = meta;
       this.spanNs = Math.max(1, meta.span_ns);
-      this.folded = new Set(meta.groups.filter((group) => group.collapsed).map((group) => group.id));
+      // Under each other there is little room: the streams are what runs are compared by.
+      const isCompared = (this.element.dataset.link || '').startsWith('compare');
+      const folds = (group) => group.collapsed || (isCompared && group.kind === 'engines');
+      this.folded = new Set(meta.groups.filter(folds).map((group) => group.id));
       this.wireCount = meta.lanes.reduce((most, lane) => Math.max(most, lane.first + lane.sublanes), 0);
       ov.notes.load(this);
       this.readTheme();
