@@ -42,6 +42,7 @@ import pyarrow as pa
 
 from overlane.errors import MachineError, TraceUnreadableError
 from overlane.folders import cache_folder
+from overlane.mapping import load_array
 from overlane.tables import null_array
 from overlane.trace import Trace
 from overlane_collect.model import Header
@@ -380,7 +381,7 @@ def _stored_arrays(folder: Path, identity: dict[str, Any]) -> Arrays | None:
         if json.loads((folder / _MARKER).read_text(encoding="utf-8"))["facts"] != identity:
             return None
         paths = sorted(folder.glob("*.npy"))
-        return {path.stem: np.load(path, mmap_mode="c", allow_pickle=False) for path in paths}
+        return {path.stem: load_array(path, "c") for path in paths}
     except (OSError, ValueError, KeyError):
         return None
 

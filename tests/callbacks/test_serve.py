@@ -80,9 +80,9 @@ def test_every_option_has_a_help_sentence():
 
 
 @contextmanager
-def started(folder, *options):
+def started(folder, *options, program=("-m", "overlane")):
     """Start a server as a user does; gives its address and what it said until then."""
-    command = [sys.executable, "-m", "overlane", "serve", "--library", str(folder), "--no-browser", *options]
+    command = [sys.executable, *program, "serve", "--library", str(folder), "--no-browser", *options]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         said = []
@@ -116,3 +116,22 @@ def test_a_host_that_others_reach_is_warned_of(shared_folder):
     with started(shared_folder, "--port", "0", "--host", "0.0.0.0") as (address, said):
         assert said[0].startswith("Warning: bound to 0.0.0.0")
         assert address.startswith("http://127.0.0.1:")
+
+
+# As after opening many large traces, whose mapped files are open files.
+_WITH_MANY_FILES = """
+import os, resource, sys
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, most) if most > 0 else 4096, most))
+kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+from overlane.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_server_with_more_files_open_than_select_takes_answers(shared_folder):
+    with (
+        started(shared_folder, "--port", "0", program=("-c", _WITH_MANY_FILES)) as (address, _),
+        urllib.request.urlopen(f"{address}api/traces", timeout=60) as answer,
+    ):
+        assert answer.status == 200

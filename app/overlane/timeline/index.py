@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from overlane.errors import TraceUnreadableError
+from overlane.mapping import load_array
 from overlane.timeline import building, storing
 from overlane.timeline.categories import CATEGORY_LIMIT
 from overlane.timeline.slices import LONG_NS, Slices
@@ -380,16 +381,7 @@ def open_index(folder: Path) -> tuple[Slices, Extras]:
         OSError: A file is missing.
         ValueError: A file is not an array, or the arrays do not fit together.
     """
-
-    def load(name: str) -> Array:
-        path = folder / f"{name}.npy"
-        if path.stat().st_size < 1 << 16:
-            values = np.load(path, allow_pickle=False)
-            values.flags.writeable = False
-            return np.asarray(values)
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-
-    return index_of({name: load(name) for name in INDEX_ARRAYS})
+    return index_of({name: load_array(folder / f"{name}.npy", "r") for name in INDEX_ARRAYS})
 
 
 def index_of(arrays: Mapping[str, Array]) -> tuple[Slices, Extras]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from overlane.mapping import load_array
 from overlane.timeline.index import INDEX_ARRAYS, Layer, index_of, read_only
 from overlane.timeline.lanes import Lane, Tracks
 from overlane.timeline.timeline import Timeline, write_timeline
@@ -82,14 +83,9 @@ def overlay_arrays(
         if (placement.sublanes > 1).any():
             wrong = int(np.argmax(placement.sublanes > 1))
             raise ValueError(f"intervals of lane {wrong} overlap; cut them first")
-        arrays = {name: _mapped(folder / f"{name}.npy") for name in INDEX_ARRAYS}
+        arrays = {name: load_array(folder / f"{name}.npy", "r") for name in INDEX_ARRAYS}
         arrays[_META] = np.frombuffer((folder / _META_FILE).read_bytes(), np.uint8)
     return arrays
-
-
-def _mapped(path: Path) -> Array:
-    values: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    return values
 
 
 def open_overlay(trace: Trace, rank: int | None, arrays: Mapping[str, Array]) -> Timeline:

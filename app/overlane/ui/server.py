@@ -28,6 +28,7 @@ __all__ = ["create_app", "serve"]
 
 DEFAULT_PORT = 8050
 _PORTS_TRIED = 20
+_OPEN_FILES = 65_536
 _THREADS = 8
 """A page asks for tiles, details and progress at once; compiled queries release the interpreter."""
 
@@ -97,8 +98,14 @@ def serve(
 
     listener = _bind(host, port)
     app = create_app(store, host=host)
+    _allow_many_files()
     server = create_server(
-        app.server, sockets=[listener], threads=_THREADS, ident="overlane", clear_untrusted_proxy_headers=True
+        app.server,
+        sockets=[listener],
+        threads=_THREADS,
+        ident="overlane",
+        clear_untrusted_proxy_headers=True,
+        asyncore_use_poll=True,  # `select` fails from the 1024th open file on; mapped files are open
     )
     try:
         address = _announce(say, host, port, listener.getsockname()[1], path)
@@ -128,6 +135,18 @@ def _announce(say: Callable[[str], None], host: str, wanted: int | None, port: i
 def _print_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def _allow_many_files() -> None:
+    """Raise the number of files that may be open: each mapped part of an opened trace is one."""
+    try:
+        import resource  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(_OPEN_FILES, most)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _bind(host: str, port: int | None) -> socket.socket:
