@@ -12,10 +12,14 @@ from browser.driver import COMPILED_MS
 from browser.known_traces import MS
 
 
-def test_library_lists_all_traces_and_what_is_wrong_with_one(dashboard):
+def files_in(folder):
+    return sum(path.is_file() for path in folder.rglob("*"))
+
+
+def test_library_lists_all_traces_and_what_is_wrong_with_one(dashboard, traces):
     dashboard.page.goto(f"{dashboard.server}/library?trace={dashboard.trace_id('broken')}")
     cards = dashboard.page.locator("#ov-library .ov-card")
-    expect(cards).to_have_count(10)
+    expect(cards).to_have_count(files_in(traces))
     broken = cards.filter(has_text="broken.json")
     expect(broken).to_contain_text("Cannot be opened")
     sentence = broken.locator(".ov-notice").inner_text()
@@ -67,14 +71,14 @@ def test_open_by_name_says_why_a_bad_file_is_not_shown(dashboard):
         expect(dashboard.page.locator("#ov-notice")).to_contain_text("broken.json")
 
 
-def test_open_by_name_suggests_each_trace_once_and_refuses_what_is_ambiguous(dashboard):
+def test_open_by_name_suggests_each_trace_once_and_refuses_what_is_ambiguous(dashboard, traces):
     dashboard.page.goto(dashboard.server)
     expect(dashboard.page.locator("#ov-library .ov-card").first).to_be_visible()
     dashboard.page.locator("#ov-library-name").click()
     options = dashboard.page.get_by_role("option")
-    expect(options).to_have_count(10)
+    expect(options).to_have_count(files_in(traces))
     shown = options.all_inner_texts()
-    assert len(set(shown)) == 10
+    assert len(set(shown)) == files_in(traces)
     assert set(known.TWINS) < set(shown)
     open_by_name(dashboard, "run.json")
     found = dashboard.page.locator("#ov-library-found")
