@@ -233,7 +233,7 @@ def test_hover_shows_a_tip(dashboard, timeline):
     expect(tip.locator("strong")).to_have_text("gemm_long")
     for words in ("490.0 ms", "stream 7", "10.000"):  # its length, its lane, its start
         expect(tip).to_contain_text(words)
-    dashboard.page.mouse.move(*timeline.point(2_000 * MS, timeline.lane_of_stream(7)))
+    dashboard.page.mouse.move(5, 5)  # off the timeline: over a gap, the tip says why nothing ran
     expect(tip).not_to_be_visible()
 
 
