@@ -316,3 +316,20 @@ def test_a_fault_of_an_analysis_is_said_and_hides_nothing_else(store, caplog):
         studies.answer(opened, None, "x", fail, wait_s=60)
     assert "an analysis failed" in caplog.text
     assert studies.answer(opened, None, "y", lambda _: 3, wait_s=60) == 3
+
+
+def test_what_failed_is_tried_again_when_it_is_asked_for_again(store):
+    from overlane.errors import OverlaneError  # noqa: PLC0415
+
+    answers = iter((MemoryError(), "made"))
+
+    def build(_study):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    studies, opened = Studies(), store.opened("small")
+    with pytest.raises(OverlaneError, match="do not fit into"):
+        studies.answer(opened, None, "x", build, wait_s=60)
+    assert studies.answer(opened, None, "x", build, wait_s=60) == "made"

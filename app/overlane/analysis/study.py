@@ -114,13 +114,15 @@ class Study:
             return made
 
     def _kept(self, name: str, compute: Callable[[], _T], *, is_of_window: bool = False) -> _T:
-        """Return a result from memory, from where it is kept, or computed."""
+        """Return a result from memory, from where it is kept, or computed.
+
+        What belongs to a window stays in memory: any two numbers are one, and each would stay on the disk.
+        """
 
         def find() -> _T:
-            if self._keep is None:
+            if self._keep is None or (is_of_window and self.window is not None):
                 return compute()
-            key = f"{name} {self.window}" if is_of_window else name
-            arrays = self._keep.arrays(key, _version(name), lambda: pack(compute()))
+            arrays = self._keep.arrays(name, _version(name), lambda: pack(compute()))
             try:
                 kept: _T = unpack(arrays)
             except (KeyError, ValueError, TypeError):  # kept by another state of the program

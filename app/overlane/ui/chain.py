@@ -75,8 +75,10 @@ def _kept(opened: OpenedTrace, rank: int | None, study: Study) -> DrawnPath:
     from overlane.timeline.overlay import open_overlay  # noqa: PLC0415 - loads compiled code
 
     path = study.critical_path
-    key = f"path of rank {rank} {study.window}"
-    arrays = opened.arrays(key, kept_version(VERSION), partial(_arrays, opened, rank, path))
+    make = partial(_arrays, opened, rank, path)
+    # As with the studies: only what is of the whole trace is kept on the disk.
+    whole = study.window is None
+    arrays = opened.arrays(f"path of rank {rank}", kept_version(VERSION), make) if whole else make()
     return DrawnPath(path, open_overlay(opened.trace, rank, arrays))
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from overlane.cache import OpenedTrace
     from overlane.trace import Trace
+    from overlane.ui.studies import Studies
 
 __all__ = ["Place", "device_section", "device_summary", "places_of", "report_of"]
 
@@ -76,18 +77,18 @@ REPORT_VERSION = 1
 """Changes with what `engine_report` gives, so that stored results of older versions are computed anew."""
 
 
-def report_of(opened: OpenedTrace, window: tuple[int, int] | None = None) -> dict[str, Any]:
+def report_of(studies: Studies, opened: OpenedTrace, window: tuple[int, int] | None = None) -> dict[str, Any]:
     """Return the engine report of a trace as JSON; that of the whole trace is kept with it.
 
     Args:
+        studies: The server's studies.
         opened: The trace.
         window: Start and end in ns, None for the whole trace.
     """
-    from overlane.analysis.engines import engine_report  # noqa: PLC0415 - loads compiled code
-
+    study = studies.study(opened, window)
     if window is not None:
-        return engine_report(opened.trace, window=window).to_json()
-    return opened.result("engines", REPORT_VERSION, lambda: engine_report(opened.trace).to_json())
+        return study.engines.to_json()
+    return opened.result("engines", REPORT_VERSION, lambda: study.engines.to_json())  # noqa: PLW0108 - only if not kept
 
 
 def places_of(trace: Trace, trace_id: str, devices: Sequence[dict[str, Any]]) -> list[Place]:

@@ -108,6 +108,9 @@ class Studies:
                 threading.Thread(target=self._work, args=work, name=f"overlane-{name}", daemon=True).start()
         job.done.wait(wait_s)
         if job.error:
+            with self._guard:  # asked for again, it is tried again: memory may have become free
+                if shelf.jobs.get(name) is job:
+                    del shelf.jobs[name]
             raise OverlaneError(job.error)
         answer: _T | None = job.answer
         return answer

@@ -94,7 +94,7 @@ def test_a_newer_version_of_a_source_computes_what_is_made_from_it(samples, tmp_
     assert calls == [1, 1]
 
 
-def test_results_of_windows_are_kept_apart(samples, cache):
+def test_results_of_windows_are_not_those_of_the_whole_and_stay_in_memory(samples, cache):
     opened = cache.open(samples["event-chain.overlane"])
     start = int(opened.trace.column("ops", "start_ns")[3])
     window = (start, start + 100_000)
@@ -102,7 +102,11 @@ def test_results_of_windows_are_kept_apart(samples, cache):
     assert cut.waits is not whole.waits
     assert same(cut.waits, whole.waits)
     assert int(cut.idle_parts("device").length_ns.sum()) < int(whole.idle_parts("device").length_ns.sum())
+    kept = sorted(path.name for path in cache.folder.rglob("*.npy"))
     assert same(Study(opened.trace, keep=opened, window=window).idle, cut.idle)
+    assert cut.critical_path is not None
+    assert cut.barriers is not None
+    assert sorted(path.name for path in cache.folder.rglob("*.npy")) == kept
 
 
 def test_parts_are_cut_to_the_window(samples, cache):

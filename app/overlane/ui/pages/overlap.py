@@ -97,7 +97,7 @@ def show(store: TraceStore, state: dict[str, Any] | None, theme: str | None, pat
     if opened is None:
         return no_update
     window = window_of(state)
-    devices = report_of(opened, window)["devices"]
+    devices = report_of(store.studies, opened, window)["devices"]
     if not devices:
         return notice(
             "No GPU work.", "This trace holds no device operation: no engine was busy.", kind="warning"
