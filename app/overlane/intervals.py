@@ -21,8 +21,8 @@ __all__ = [
     "complement",
     "concurrency",
     "intersect",
-    "overlap_length",
     "subtract",
+    "summed_length",
     "union",
     "union_length",
 ]
@@ -62,6 +62,16 @@ def union(intervals: Intervals) -> Intervals:
     return out_start[:count], out_end[:count]
 
 
+def summed_length(disjoint: Intervals) -> int:
+    """Return the time in ns that intervals cover which do not overlap.
+
+    Example:
+        >>> summed_length((np.array([0, 5]), np.array([3, 7])))
+        5
+    """
+    return int((disjoint[1] - disjoint[0]).sum())
+
+
 def union_length(intervals: Intervals) -> int:
     """Return the length of the union in ns: the time in which at least one interval is open.
 
@@ -69,7 +79,7 @@ def union_length(intervals: Intervals) -> int:
         >>> union_length((np.array([5, 0, 3]), np.array([7, 3, 4])))
         6
     """
-    return _length(union(intervals))
+    return summed_length(union(intervals))
 
 
 def intersect(a: Intervals, b: Intervals) -> Intervals:
@@ -85,16 +95,6 @@ def intersect(a: Intervals, b: Intervals) -> Intervals:
     out_start, out_end = np.empty(room, np.int64), np.empty(room, np.int64)
     count = _intersect(a_start, a_end, b_start, b_end, out_start, out_end)
     return out_start[:count], out_end[:count]
-
-
-def overlap_length(a: Intervals, b: Intervals) -> int:
-    """Return the time in ns in which both sets are open.
-
-    Example:
-        >>> overlap_length((np.array([0]), np.array([9])), (np.array([2, 8]), np.array([4, 12])))
-        3
-    """
-    return _length(intersect(a, b))
 
 
 def complement(intervals: Intervals, window: tuple[int, int]) -> Intervals:
@@ -176,10 +176,6 @@ def concurrency(intervals: Intervals, window: tuple[int, int]) -> tuple[Times, T
     reached = np.flatnonzero(levels)
     count = int(reached[-1]) + 1 if len(reached) else 1
     return levels[:count], longest[:count]
-
-
-def _length(disjoint: Intervals) -> int:
-    return int((disjoint[1] - disjoint[0]).sum())
 
 
 def _is_sorted(values: Times) -> bool:

@@ -181,3 +181,10 @@ def test_bounds_on_both_sides_find_the_worst(tmp_path, capsys, modes):
     code, out, _ = run(capsys, "check", modes["A"], "--rules", rules)
     assert code == 1
     assert "op_count of stamped_bulk is 1" in out
+
+
+def test_every_reason_can_be_accepted():
+    from overlane.analysis.comparable import REASONS  # noqa: PLC0415 - the command answers without it
+    from overlane.commands.compare import ACCEPTED  # noqa: PLC0415
+
+    assert ACCEPTED == REASONS

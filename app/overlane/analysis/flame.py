@@ -32,7 +32,6 @@ class Frame:
         count: Ranges that touch the window.
         total_ns: Weight of the ranges with all that they hold.
         self_ns: Weight of the ranges themselves.
-        longest_range: Row id in `ranges` of the longest of them.
     """
 
     frame: int
@@ -41,7 +40,6 @@ class Frame:
     count: int
     total_ns: int
     self_ns: int
-    longest_range: int
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,6 @@ def flame(
     heaviest = np.sort(heaviest[used[heaviest]][:most])
     number = np.full(size + 1, -1, np.int64)
     number[heaviest] = np.arange(len(heaviest))
-    longest = _longest(path, inside, size)
     frames = tuple(
         Frame(
             frame=int(number[old]),
@@ -108,7 +105,6 @@ def flame(
             count=int(count[old]),
             total_ns=int(total[old]),
             self_ns=int(self_ns[old]),
-            longest_range=int(nested.row[longest[old]]),
         )
         for old in heaviest
     )
@@ -155,11 +151,3 @@ def _paths(nested: Nesting) -> tuple[_Times, list[int], list[str]]:
         parents += (keys // len(words) - 1).tolist()
         names += [words[key % len(words)] for key in keys]
     return path, parents, names
-
-
-def _longest(path: _Times, inside: _Times, size: int) -> _Times:
-    """Return the place of the longest range of each path."""
-    found = np.zeros(size, np.int64)
-    order = np.argsort(inside, kind="stable")
-    found[path[order]] = order
-    return found

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from overlane.analysis.work import Work
-from overlane.intervals import Intervals, clip, intersect, union, union_length
+from overlane.intervals import Intervals, clip, intersect, summed_length, union, union_length
 from overlane.tables import numbers
 from overlane.trace import Trace
 
@@ -283,8 +283,8 @@ def _use(
         kernel_count=int((touching & shares.is_compute).sum()),
         placed_count=int(touching[placed].sum()),
         window_ns=shares.window[1] - shares.window[0],
-        busy_ns=_length(shares.union(at, compute=False)),
-        compute_ns=_length(shares.union(at, compute=True)),
+        busy_ns=summed_length(shares.union(at, compute=False)),
+        compute_ns=summed_length(shares.union(at, compute=True)),
         beside_ns=_beside(at, rows, siblings, shares) if is_green else 0,
         overlap=tuple(_overlap(at, other, shares) for other in siblings if shares.touches(other).any()),
         sm_ids=tuple(blocks.sms(at).tolist()),
@@ -308,7 +308,7 @@ def _family(row: dict[str, Any]) -> int | None:
 
 def _overlap(a: int, b: int, shares: _Shares) -> PartitionOverlap:
     whole, compute = (
-        _length(intersect(shares.union(a, compute=flag), shares.union(b, compute=flag)))
+        summed_length(intersect(shares.union(a, compute=flag), shares.union(b, compute=flag)))
         for flag in (False, True)
     )
     return PartitionOverlap(b, whole, compute)
@@ -320,7 +320,7 @@ def _beside(at: int, rows: list[dict[str, Any]], siblings: list[int], shares: _S
     if not may:
         return 0
     others = (np.concatenate([each[0] for each in may]), np.concatenate([each[1] for each in may]))
-    return _length(intersect(shares.union(at, compute=True), others))
+    return summed_length(intersect(shares.union(at, compute=True), others))
 
 
 def _may_share(row: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -377,7 +377,3 @@ def _foreign(
         shared = "exclusive_sms_used" if is_exclusive else "shared_sms"
         found.append(blocks.foreign("either_outside" if is_apart else shared, which, other=other))
     return found
-
-
-def _length(disjoint: Intervals) -> int:
-    return int((disjoint[1] - disjoint[0]).sum())

@@ -45,7 +45,7 @@ VERSIONS = {
     "idle": (2, ("waits",)),
     "barriers": (1, ("idle",)),
     "order": (2, ("dependencies",)),
-    "hazards": (1, ("order",)),
+    "hazards": (2, ("order",)),
     "redundant_waits": (1, ("order",)),
     "critical_path": (1, ("dependencies",)),
 }

@@ -14,9 +14,9 @@ from overlane.figures.units import format_ns
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-__all__ = ["Curve", "percentile_curves", "percentile_name"]
+__all__ = ["TICKS", "Curve", "percentile_curves", "percentile_name"]
 
-_TICKS = (0.0, 0.5, 0.9, 0.99, 0.999, 1.0)
+TICKS = (0.0, 0.5, 0.9, 0.99, 0.999, 1.0)
 _LAST = 3.7
 """Where the longest wait stands: after P99.9, which is at 3."""
 _HEIGHT = 320
@@ -86,8 +86,8 @@ def _lay_out(figure: Any, curves: Sequence[Curve], theme: Theme) -> None:
     least = min(curve.points[0][0] for curve in curves)
     figure.update_layout(template=template(theme), height=_HEIGHT)
     figure.update_xaxes(
-        tickvals=[_place(tick) for tick in _TICKS],
-        ticktext=["P0", *(percentile_name(tick) for tick in _TICKS[1:])],
+        tickvals=[_place(tick) for tick in TICKS],
+        ticktext=["P0", *(percentile_name(tick) for tick in TICKS[1:])],
         range=[_place(least) - 0.12, _LAST + 0.15],
         fixedrange=True,
     )

@@ -46,7 +46,6 @@ _HIDDEN = {"display": "none"}
 _TOLD = 0.99
 _KINDS = {"wait": "from issue", "wait_room": "for room"}
 """Kinds of waits to their words."""
-_SHOWN = (0.5, 0.9, 0.99, 0.999, 1.0)
 _MOST_CAUSES = 8
 
 
@@ -186,7 +185,7 @@ def show_idle(values: dict[str, Any] | None, theme: str | None) -> Component | N
 
 
 def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Component:
-    from overlane.figures.spreads import Curve, percentile_curves, percentile_name  # noqa: PLC0415
+    from overlane.figures.spreads import TICKS, Curve, percentile_curves, percentile_name  # noqa: PLC0415
 
     title = "How long operations waited"
     if role is None:
@@ -196,7 +195,7 @@ def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Comp
     for place, curve in sorted(values["waits"][role].items(), key=lambda item: int(item[0])):
         name = names[int(place)]
         curves.append(Curve(name, tuple((share, ns, href) for share, ns, href in curve["points"])))
-        shown = [point for point in curve["points"] if point[0] in _SHOWN]
+        shown = [point for point in curve["points"] if point[0] in TICKS[1:]]
         lines.append(
             [
                 name,
@@ -205,8 +204,14 @@ def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Comp
                 *(verdict_chip(verdict) if verdict else "" for verdict in curve["verdicts"]),
             ]
         )
-    head = ["", "operations", *map(percentile_name, _SHOWN), "P50 against baseline", "P99 against baseline"]
-    numbers = table(f"Waits of {role}", head, lines, numbers=range(1, 2 + len(_SHOWN)), hides_caption=True)
+    head = [
+        "",
+        "operations",
+        *map(percentile_name, TICKS[1:]),
+        "P50 against baseline",
+        "P99 against baseline",
+    ]
+    numbers = table(f"Waits of {role}", head, lines, numbers=range(1, 2 + len(TICKS[1:])), hides_caption=True)
     drawn = chart(
         PAGE,
         "waits",

@@ -14,7 +14,7 @@ from overlane.figures.palette import Theme, engine_label
 from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
 from overlane.ui import ids
 from overlane.ui.links import around, timeline_href
-from overlane.ui.parts import goto, heading, swatch, table
+from overlane.ui.parts import GRAPH_CONFIG, goto, heading, swatch, table
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from overlane.ui.studies import Studies
 
 __all__ = ["Place", "device_section", "device_summary", "places_of", "report_of"]
-
-_GRAPH: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
-"""No tool bar: the figures are small and fixed, and nothing of Plotly's leads to another machine."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +237,7 @@ def _block(
     """
     figure.update_layout(meta={"links": {name: href for name, href in links.items() if href}})
     style = {"height": figure.layout.height}
-    return [heading(title), dcc.Graph(id=chart, figure=figure, config=_GRAPH, style=style), numbers]
+    return [heading(title), dcc.Graph(id=chart, figure=figure, config=GRAPH_CONFIG, style=style), numbers]
 
 
 def _chart_id(kind: str, device: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ class TraceFacts:
         format: Format of the source.
         producer: Program that wrote it.
         devices: Names of the GPUs, each once, with how many there are of it.
-        device_count: GPUs that the trace names, over all ranks.
         driver: CUDA driver version, empty when not recorded.
         ranks: Ranks with rows.
         stream_count: Streams.
@@ -46,7 +45,6 @@ class TraceFacts:
     format: str
     producer: str
     devices: tuple[tuple[str, int], ...]
-    device_count: int
     driver: str
     ranks: tuple[int | None, ...]
     stream_count: int
@@ -116,7 +114,6 @@ def trace_facts(trace: Trace) -> TraceFacts:
         format=header.format,
         producer=header.producer,
         devices=tuple((name or "GPU of unknown name", count) for name, count in devices.items()),
-        device_count=trace.table("devices").num_rows,
         driver=header.driver_version or "",
         ranks=trace.ranks,
         stream_count=rows["streams"],

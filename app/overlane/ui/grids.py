@@ -8,12 +8,17 @@ from typing import Any
 import dash_ag_grid
 from dash.development.base_component import Component
 
-__all__ = ["Column", "column", "grid", "grid_height", "together", "used"]
+__all__ = ["COPY_SCRIPT", "Column", "column", "grid", "grid_height", "together", "used"]
 
 Column = dict[str, Any]
 
 _ROW_PX, _HEAD_PX, _GROUP_HEAD_PX, _EDGES_PX = 28, 32, 28, 20
 """Heights of a row, of the headings, and of borders with a scroll bar."""
+COPY_SCRIPT = """async function(clicks, columns, selected, shown) {
+    if (!clicks) return dash_clientside.no_update;
+    return await window.overlane.grid.copy(columns, selected, shown);
+}"""
+"""Copies the selected rows of a grid, or all that are shown, as CSV."""
 _RENDERERS = {"link": "OvLink", "verdict": "OvVerdict"}
 
 

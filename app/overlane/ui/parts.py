@@ -11,7 +11,11 @@ from dash.development.base_component import Component
 from overlane.figures.palette import COLOURS
 from overlane.ui.rows import Fact
 
-__all__ = ["extra", "fact_list", "goto", "heading", "notice", "swatch", "table"]
+__all__ = ["GRAPH_CONFIG", "extra", "fact_list", "goto", "heading", "notice", "swatch", "table"]
+
+
+GRAPH_CONFIG: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
+"""No tool bar: the figures are small and fixed, and nothing of Plotly's leads to another machine."""
 
 
 def extra(**values: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from overlane.figures.units import exact_ns, format_ns
 from overlane.ui import ids
 from overlane.ui.grids import Column, grid, used
 from overlane.ui.links import around, timeline_href
-from overlane.ui.parts import extra, goto, heading, notice
+from overlane.ui.parts import GRAPH_CONFIG, extra, goto, heading, notice
 from overlane.ui.steps import window_of, window_words
 from overlane.ui.wiring import wire, wire_script
 
@@ -49,7 +49,6 @@ MOST_ROWS = 40
 """Rows of a table in plain HTML; longer ones say how many more there are."""
 _GRID_ROW_PX, _GRID_HEAD_PX = 28, 52
 """Height of a row of a grid; of its head with borders and a scroll bar."""
-_GRAPH: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
 
 # A click on what a chart draws goes where the row of the table goes; its address is the point's custom data.
 _LEAD = """function(clicks) {
@@ -158,7 +157,10 @@ def chart(page: str, name: str, figure: go.Figure, label: str) -> Component:
     """
     return html.Div(
         dcc.Graph(
-            id=_chart_id(page, name), figure=figure, config=_GRAPH, style={"height": figure.layout.height}
+            id=_chart_id(page, name),
+            figure=figure,
+            config=GRAPH_CONFIG,
+            style={"height": figure.layout.height},
         ),
         className="ov-chart",
         role="img",

@@ -174,3 +174,16 @@ def test_what_a_pageable_copy_reads_it_has_read_when_its_call_returns():
         ("RAW", 0, 1),
         ("WAW", 0, None),
     ]
+
+
+def test_what_an_operation_writes_itself_hides_no_hazard():
+    write, read = (0, 1, True), (0, 1, False)
+    for before, own, kind in (
+        ((write,), (write, read), "RAW"),
+        ((write,), (read, write), "RAW"),
+        ((read,), (read, write), "WAR"),
+        ((read,), (write, read), "WAR"),
+    ):
+        acts = [Act("op"), Act("op", touches=before), Act("programmatic", touches=own)]
+        found = [row.kind for row in hazards_of(trace_of(acts)[0])]
+        assert found == [kind] == [each for each, _ in expected(acts).values()]

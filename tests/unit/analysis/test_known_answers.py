@@ -302,3 +302,10 @@ def test_every_certain_edge_of_the_corpus_holds_in_time(corpus_folder):
         counts += found
     assert counts["stream"] > 80_000
     assert corpus.VARIABLE
+
+
+def test_causes_explain_only_what_they_can(samples):
+    found = [answers(name.removesuffix(".overlane")) for name in samples if name.endswith(".overlane")]
+    waited = set(np.concatenate([each.waits.cause for each in found]).tolist())
+    assert len(waited) > 8
+    assert {CAUSES[code].explains for code in waited} <= {"wait", "both"}

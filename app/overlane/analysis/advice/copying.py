@@ -13,7 +13,7 @@ from overlane.analysis.causes import CAUSES
 from overlane.analysis.proof import why_unproven
 from overlane.analysis.work import COPIES, Mask, text_codes
 from overlane.figures.units import format_bytes, format_ns
-from overlane.intervals import intersect, subtract
+from overlane.intervals import intersect, subtract, summed_length
 from overlane.tables import numbers
 from overlane_collect.schema import ENGINES
 
@@ -62,7 +62,7 @@ def _pageable(rule: Rule, facts: Facts) -> Iterator[Finding]:
     asynchronous = int(facts.calls.is_of("copy")[issued[issued >= 0]].sum())
     moved = int(numbers(facts.trace.table("ops")["bytes"], null=0)[copies].sum())
     is_little = moved < _LITTLE_BYTES * len(copies)
-    busy = _length(facts.busy(is_pageable))
+    busy = summed_length(facts.busy(is_pageable))
     yield rule.found(
         f"{len(copies)} copies read or write pageable memory, {asynchronous} of them by asynchronous calls. "
         "The driver stages them through a buffer of its own, which holds the calling thread"
@@ -87,8 +87,8 @@ def _never_overlap(rule: Rule, facts: Facts) -> Iterator[Finding | NotChecked]:
         if not copies.any() or not kernels.any():
             continue
         copying, computing = facts.busy(copies), facts.busy(kernels)
-        least = min(_length(copying), _length(computing))
-        if _length(intersect(copying, computing)) > _HIDDEN_SHARE * least:
+        least = min(summed_length(copying), summed_length(computing))
+        if summed_length(intersect(copying, computing)) > _HIDDEN_SHARE * least:
             continue
         pairs = _independent(facts, copies, kernels)
         if not len(pairs):
@@ -96,13 +96,14 @@ def _never_overlap(rule: Rule, facts: Facts) -> Iterator[Finding | NotChecked]:
         free_copies, free_kernels = _mask(len(work), pairs[:, 0]), _mask(len(work), pairs[:, 1])
         exposed = subtract(facts.busy(free_copies), computing)
         # These copies, hidden behind whatever computes.
-        cost = min(_length(exposed), _length(computing))
+        cost = min(summed_length(exposed), summed_length(computing))
         if not cost:
             continue
         yield rule.found(
             f"On device {device_id}, {len(np.unique(pairs[:, 0]))} copies and the kernels beside them are "
-            f"independent of one another, but no copy ran while a kernel did: {format_ns(_length(exposed))} "
-            f"of copying stands alone.{_held_by(facts, free_copies | free_kernels)}",
+            "independent of one another, but no copy ran while a kernel did: "
+            f"{format_ns(summed_length(exposed))} of copying stands alone."
+            f"{_held_by(facts, free_copies | free_kernels)}",
             "Issue the copy of the next chunk before the kernel of this one, from pinned memory, on a "
             "stream of its own that is not the legacy default stream; let only an event order a kernel "
             "behind its input.",
@@ -184,10 +185,6 @@ def _mask(count: int, rows: np.ndarray[Any, Any]) -> Mask:
     mask = np.zeros(count, np.bool_)
     mask[rows] = True
     return mask
-
-
-def _length(disjoint: Any) -> int:
-    return int((disjoint[1] - disjoint[0]).sum())
 
 
 RULES = (

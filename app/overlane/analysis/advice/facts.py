@@ -13,7 +13,7 @@ from overlane.analysis.advice.model import Evidence, evidence
 from overlane.analysis.calls import Calls, host_calls
 from overlane.analysis.parts import Parts
 from overlane.analysis.work import Mask, Work, text_codes
-from overlane.intervals import Intervals, clip, intersect, subtract, union
+from overlane.intervals import Intervals, clip, intersect, subtract, summed_length, union
 
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
@@ -140,8 +140,8 @@ class Facts:
                 spans.append(subtract(self.busy(exposed & here), self.busy(self.work.is_kernel & here)))
             whole = _joined(spans)
             mine = of_streams.take(np.flatnonzero(of_streams.device == device))
-            cost += _length(whole) + self._gained(mine, whole, empty)
-            idle += _length(intersect(_joined([whole, _rows_of(mine)]), empty))
+            cost += summed_length(whole) + self._gained(mine, whole, empty)
+            idle += summed_length(intersect(_joined([whole, _rows_of(mine)]), empty))
         return Lost(cost, idle, wait_rows, gap_rows, of_streams)
 
     def _gained(self, gaps: Parts, counted: Intervals, empty: Intervals) -> int:
@@ -154,10 +154,10 @@ class Facts:
             own = gaps.take(np.flatnonzero(gaps.owner == stream))
             left = subtract(subtract(_rows_of(own), counted), empty)
             ops = self.busy(np.asarray(self.study.dependencies.stream_key) == stream)
-            total += min(_length(left), _length(ops))
+            total += min(summed_length(left), summed_length(ops))
         most = subtract(_rows_of(gaps), counted)
-        unused = _length(intersect(most, empty))
-        return unused + min(_length(subtract(most, empty)), total)
+        unused = summed_length(intersect(most, empty))
+        return unused + min(summed_length(subtract(most, empty)), total)
 
     def busy(self, which: Mask) -> Intervals:
         """Return the union of some operations inside the window."""
@@ -239,7 +239,3 @@ def _rows_of(parts: Parts, rows: np.ndarray[Any, Any] | None = None) -> Interval
 
 def _joined(spans: list[Intervals]) -> Intervals:
     return union((np.concatenate([span[0] for span in spans]), np.concatenate([span[1] for span in spans])))
-
-
-def _length(disjoint: Intervals) -> int:
-    return int((disjoint[1] - disjoint[0]).sum())

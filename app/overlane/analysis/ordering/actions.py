@@ -105,8 +105,6 @@ class Program:
             -1 for other operations.
         access_item: int32, shape (accesses,): item of each access by the host, -1 for those by operations.
         allocation_item: int32, shape (allocations,): item of each allocation and free.
-        op_thread: int32, shape (ops,): thread that launched each operation, -1 for unknown.
-        op_stream: int32, shape (ops,): number of its stream.
         stream_rows: Identity, kind and name of each stream.
     """
 
@@ -123,8 +121,6 @@ class Program:
     staged_item: Codes
     access_item: Codes
     allocation_item: Codes
-    op_thread: Codes
-    op_stream: Codes
     stream_rows: tuple[StreamRow, ...]
 
 

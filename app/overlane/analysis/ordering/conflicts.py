@@ -23,7 +23,8 @@ __all__ = ["FREE", "FRESH", "READ", "WRITE", "find_conflicts", "find_suspects", 
 READ, WRITE, FREE, FRESH = 1, 2, 4, 8
 """Modes of an access: a free ends the life of bytes, an allocation begins it."""
 
-_CHAIN, _ANY, _WRITTEN, _NEXT = range(4)  # an entry: last access of a chain to a cell
+# An entry: last access of a chain to a cell, and whether that one was unordered with others.
+_CHAIN, _ANY, _WRITTEN, _NEXT, _TOLD = range(5)
 _A, _B, _SUSPECT, _SOURCE = range(4)  # columns of a conflict
 
 
@@ -65,7 +66,7 @@ def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
         clocks: Columns of the clocks.
         streams: Number of streams.
         chains: Number of chains.
-        item_of: int32, shape (n,): item of each access, in host order.
+        item_of: int32, shape (n,): item of each access, in host order; of one operation writes come first.
         same_item: bool, shape (n,): whether order inside of the item matters (nodes of a graph with known
             edges).
         mode: uint8, shape (n,): sets of modes.
@@ -79,7 +80,7 @@ def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
     chain = clocks[3]
     head = np.full(cells, -1, np.int32)
     freed = np.full(cells, -1, np.int32)
-    entries, used, spare = np.empty((1024, 4), np.int32), 0, -1
+    entries, used, spare = np.empty((1024, 5), np.int32), 0, -1
     found, count = np.empty((1024, 3), np.int64), 0
     for b in range(len(item_of)):
         mine = chain[item_of[b]]
@@ -93,6 +94,9 @@ def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
             while entry >= 0 and mode[b] != FRESH:
                 if entries[entry, _CHAIN] == mine:
                     own = entry
+                    # The operation's own write hides what stands before it in the chain.
+                    if entries[entry, _TOLD] == 1 and item_of[entries[entry, _ANY]] == item_of[b]:
+                        is_suspect = True
                 last = entries[entry, _ANY] if is_write else entries[entry, _WRITTEN]
                 if last >= 0 and not _is_ordered(clocks, streams, chains, item_of, same_item, last, b):
                     is_suspect = True
@@ -116,7 +120,7 @@ def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
                 entries, used, spare, own = _take(entries, used, spare)
                 entries[own, _CHAIN], entries[own, _WRITTEN], entries[own, _NEXT] = mine, -1, head[cell]
                 head[cell] = own
-            entries[own, _ANY] = b
+            entries[own, _ANY], entries[own, _TOLD] = b, is_suspect
             if is_write:
                 entries[own, _WRITTEN] = b
             if mode[b] & FREE:

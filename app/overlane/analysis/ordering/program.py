@@ -78,8 +78,6 @@ class _Builder:
         self._queries()
         access_item = self._host_accesses()
         sizes = [len(scope) for scope in self._scopes]
-        issue = self._deps.issue
-        thread = self._call_threads(issue.call)
         table, row = ([*parts] for parts in zip(*self._proofs, strict=True)) if self._proofs else ([], [])
         none = np.zeros(0, np.int64)
         return Program(
@@ -89,8 +87,7 @@ class _Builder:
             scope_starts=np.cumsum([0, *sizes]).astype(np.int32),
             scope_streams=np.concatenate([np.zeros(0, np.int32), *self._scopes]), item_count=self._items,
             op_item=op_item, staged_item=self._staged, access_item=access_item,
-            allocation_item=allocation_item, op_thread=thread,
-            op_stream=self._deps.stream_key, stream_rows=tuple(self._rows),
+            allocation_item=allocation_item, stream_rows=tuple(self._rows),
         )  # fmt: skip
 
     def _call_threads(self, call: Ids) -> Codes:

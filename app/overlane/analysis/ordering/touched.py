@@ -79,7 +79,7 @@ class Touched:
         self._select(order, length > 0)
 
     def _select(self, order: Order, usable: Flags) -> None:
-        """Keep what can be checked, in host order."""
+        """Keep what can be checked, in host order, of one operation its writes first."""
         actions, program = order.program.actions, order.program
         rank = np.full(program.item_count, -1, np.int64)
         puts = np.flatnonzero((actions.kind == ITEM) | (actions.kind == HOST))
@@ -88,7 +88,7 @@ class Touched:
         is_known = usable & (chain[self.item] >= 0) if len(chain) else usable
         self.unchecked_count = int(np.count_nonzero(usable & ~is_known & ~self.is_allocation))
         rows = np.flatnonzero(is_known)
-        rows = rows[np.argsort(rank[self.item[rows]], kind="stable")]
+        rows = rows[np.lexsort((self.mode[rows] == found.READ, self.op[rows], rank[self.item[rows]]))]
         for name in ("item", "op", "row", "is_allocation", "mode", "address", "end", "is_declared", "staged"):
             setattr(self, name, getattr(self, name)[rows])
         self.rank = rank[self.item]

@@ -31,7 +31,7 @@ from overlane.ui.compared import (
     windows_of,
 )
 from overlane.ui.compared_charts import CHARTS_SHOWN, chart_section, chart_values, register_charts
-from overlane.ui.grids import grid, grid_height
+from overlane.ui.grids import COPY_SCRIPT, grid, grid_height
 from overlane.ui.parts import extra, heading, notice
 from overlane.ui.wiring import wire, wire_script
 
@@ -122,11 +122,6 @@ _DRAW = """function(state, path) {
         shown.length ? {height: `${Math.max(2, shown.length) * 268}px`} : hidden,
     ];
 }""".replace("MOST", str(MOST_SIDES))
-
-_COPY = """async function(clicks, columns, selected, shown) {
-    if (!clicks) return dash_clientside.no_update;
-    return await window.overlane.grid.copy(columns, selected, shown);
-}"""
 
 
 def layout() -> Component:
@@ -319,7 +314,7 @@ def _register_tables(app: dash.Dash, store: TraceStore) -> None:
     register_charts(app)
     wire_script(
         app,
-        _COPY,
+        COPY_SCRIPT,
         Output(COPIED, "children"),
         Input(COPY, "n_clicks"),
         State(OPERATIONS, "columnDefs"),

@@ -13,9 +13,9 @@ from overlane.errors import OverlaneError
 from overlane.figures.palette import Theme, engine_label
 from overlane.figures.units import format_count, format_ns
 from overlane.ui import ids
-from overlane.ui.grids import Column, column, grid, grid_height, used
+from overlane.ui.grids import COPY_SCRIPT, Column, column, grid, grid_height, used
 from overlane.ui.links import around, timeline_href
-from overlane.ui.parts import extra, heading, notice
+from overlane.ui.parts import GRAPH_CONFIG, extra, heading, notice
 from overlane.ui.steps import window_of, window_words
 from overlane.ui.wiring import wire, wire_script
 
@@ -46,13 +46,6 @@ _CHOICES = (
     ("range", "Range"),
     ("operator", "Operator"),
 )
-_GRAPH: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
-
-# Copies the selected rows of the grid, or all that are shown.
-_COPY = """async function(clicks, columns, selected, shown) {
-    if (!clicks) return dash_clientside.no_update;
-    return await window.overlane.grid.copy(columns, selected, shown);
-}"""
 
 # Keeps the grouping in the address, and takes it from there.
 _KEEP = """function(by, search) {
@@ -140,7 +133,7 @@ def _flame_section() -> Component:
                 ],
                 className="ov-tools",
             ),
-            html.Div(dcc.Graph(id=FLAME, config=_GRAPH, figure={}), id=FLAME_BOX, style=_HIDDEN),
+            html.Div(dcc.Graph(id=FLAME, config=GRAPH_CONFIG, figure={}), id=FLAME_BOX, style=_HIDDEN),
         ],
         className="ov-ops-flame",
     )
@@ -215,7 +208,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
 def _register_tools(app: dash.Dash) -> None:
     wire_script(
         app,
-        _COPY,
+        COPY_SCRIPT,
         Output(COPIED, "children"),
         Input(COPY, "n_clicks"),
         State(GRID, "columnDefs"),

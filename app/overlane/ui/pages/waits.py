@@ -34,7 +34,6 @@ _MOST_BARRIERS = 500
 _MOST_STREAMS = 3
 _MOST_CURVES = 10
 _CAUSES = {cause.name: cause for cause in CAUSES}
-_SHOWN_QUANTILES = (0.0, 0.5, 0.9, 0.99, 0.999, 1.0)
 _EARLY = (
     "From issue to start. What is issued early waits long without harm: look at what else than the order of "
     "its own stream an operation waited for."
@@ -271,7 +270,7 @@ def _longest_link(longest: dict[str, Any], rank: int | None, scene: Scene) -> Co
 
 
 def _spreads(found: dict[str, Any], scene: Scene) -> Component | None:
-    from overlane.figures.spreads import Curve, percentile_curves, percentile_name  # noqa: PLC0415
+    from overlane.figures.spreads import TICKS, Curve, percentile_curves, percentile_name  # noqa: PLC0415
 
     title = "How long operations waited, from issue to start"
     rows = found["spreads"]
@@ -287,7 +286,7 @@ def _spreads(found: dict[str, Any], scene: Scene) -> Component | None:
             for point in row["quantiles"]
         )
         curves.append(Curve(_who(row, scene), points))
-        shown = [point for point in row["quantiles"] if point["fraction"] in _SHOWN_QUANTILES]
+        shown = [point for point in row["quantiles"] if point["fraction"] in TICKS]
         lines.append(
             [
                 curves[-1].label,
@@ -296,7 +295,7 @@ def _spreads(found: dict[str, Any], scene: Scene) -> Component | None:
             ]
         )
     few, left = capped(lines)
-    head = ["", "operations", *(percentile_name(fraction) for fraction in _SHOWN_QUANTILES)]
+    head = ["", "operations", *(percentile_name(fraction) for fraction in TICKS)]
     numbers = table("Waits by percentile", head, few, numbers=range(1, len(head)), hides_caption=True)
     more = len(curves) - _MOST_CURVES
     said = [html.P(f"The {_MOST_CURVES} with the longest waits are drawn.", className="ov-quiet")]
