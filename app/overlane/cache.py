@@ -11,11 +11,10 @@ A cache folder that cannot be written is replaced by a temporary folder for this
 trace says so in `warnings`: showing the trace matters more than keeping its index. A full disk is an error,
 since nothing can be shown then.
 
-The checksum sees every change of a file of up to 4 MiB, and of a larger one every change in its first MiB
-(where headers and names stand), its last 64 KiB and 64 pages spread evenly between: a file cut, overwritten,
-zeroed or mixed up is noticed, a single wrong bit in the middle of a large column may not be and is then shown
-as it is. Reading all would take a second per gigabyte at every start. What is not noticed here cannot make
-the compiled code of the timeline read or write out of bounds (`overlane.timeline.storing`).
+The checksum sees every change of a file of up to 4 MiB, and of a larger one every change in its first MiB,
+its last 64 KiB and 64 pages spread evenly between: a single wrong bit in the middle of a large column may
+be shown as it is (reading all would take a second per gigabyte at every start), but cannot make the compiled
+code of the timeline read or write out of bounds (`overlane.timeline.storing`).
 """
 
 from __future__ import annotations
@@ -224,7 +223,8 @@ class TraceCache:
                     _build_folder(entry, lambda target: _store(source, target, progress))
                     trace = _load(entry)
                 if trace is None:
-                    raise _unreadable_entry(entry)  # noqa: TRY301 - the lock is let go below
+                    unreadable = f"what was written to {entry} cannot be read back; check the disk"
+                    raise MachineError(unreadable)  # noqa: TRY301 - the lock is let go below
                 with contextlib.suppress(OSError):
                     os.utime(entry / _MARKER)
             except BaseException:
@@ -427,7 +427,11 @@ def _fingerprint(path: Path) -> list[int]:
 
 
 def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # gone: another thread renames what it has written
+            size += path.stat().st_size
+    return size
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -484,10 +488,6 @@ def _machine_errors(folder: Path) -> Iterator[None]:
             f"the cache entry in {folder} cannot be written ({error}); "
             "set OVERLANE_CACHE_DIR to another folder"
         ) from error
-
-
-def _unreadable_entry(entry: Path) -> MachineError:
-    return MachineError(f"what was written to {entry} cannot be read back; check the disk")
 
 
 def _full_disk(folder: Path) -> MachineError:

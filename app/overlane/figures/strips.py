@@ -88,7 +88,7 @@ def granted_bars(rows: Sequence[Granted], sm_count: int | None, *, theme: Theme)
         hovertemplate="%{y}: %{x} SMs asked for<extra></extra>",
     )
     most = max([sm_count or 0, *(row.granted or 0 for row in rows), *(count or 0 for _, count in asked), 1])
-    figure.update_layout(template=template(theme), height=_ROW_PX * len(rows) + 44, bargap=0.35)
+    figure.update_layout(template=template(theme), height=_ROW_PX * len(rows) + 56, bargap=0.35)
     figure.update_xaxes(range=[0, most * 1.28], fixedrange=True)
     figure.update_yaxes(
         fixedrange=True,
@@ -135,7 +135,7 @@ def unit_strips(strips: Sequence[Strip], count: int, what: str, *, theme: Theme)
             hovertemplate=f"{what} %{{x}}: %{{customdata}}<extra>%{{y}}</extra>",
         )
     )
-    figure.update_layout(template=template(theme), height=_ROW_PX * len(strips) + 50)
+    figure.update_layout(template=template(theme), height=_ROW_PX * len(strips) + 60)
     figure.update_xaxes(fixedrange=True, showgrid=False, range=[-0.5, count - 0.5], zeroline=False, ticks="")
     figure.update_yaxes(autorange="reversed", fixedrange=True, showgrid=False, ticks="", ticklabelstandoff=8)
     return figure

@@ -17,7 +17,7 @@ OPENED, AGAINST = "green-context-C", "green-context-A"
 """Samples that the hints speak of: urgent kernels beside bulk work without and with SMs of their own."""
 
 _SAID = (
-    "Urgent kernels waited here: the thin bar before each has the colour of what held it.",
+    "Urgent kernels waited here: once it is computed, a thin bar before each has the colour of what held it.",
     "Wheel or W and S zoom, a click selects. The page of advice says what to change first.",
     "In recording A the same kernels have SMs of their own. Hold both against each other.",
 )

@@ -11,9 +11,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -123,5 +125,13 @@ def _compile_analyses() -> None:
             getattr(study, result)
 
 
+def _end_with(parent: int) -> None:
+    """End this process when the server is gone, however it went."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
 if __name__ == "__main__":
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     _compile()

@@ -56,6 +56,16 @@ def _take(entries: Codes, used: int, spare: int) -> tuple[Codes, int, int, int]:
 
 
 @njit(cache=True, nogil=True)
+def _spare(entries: Codes, first: int, spare: int) -> int:
+    """Let go of a cell's entries; returns the first spare one."""
+    while first >= 0:
+        entry, first = first, entries[first, _NEXT]
+        entries[entry, _NEXT] = spare
+        spare = entry
+    return spare
+
+
+@njit(cache=True, nogil=True)
 def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
     clocks: tuple[Array, ...], streams: int, chains: int, item_of: Codes, same_item: Any,
     mode: Array, low: Codes, high: Codes, cells: int,
@@ -108,12 +118,8 @@ def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
                 count += 1
             elif is_write or mode[b] == FRESH:
                 # All others are before this one, and what comes later is compared with it.
-                while head[cell] >= 0:
-                    entry = head[cell]
-                    head[cell] = entries[entry, _NEXT]
-                    entries[entry, _NEXT] = spare
-                    spare = entry
-                own = -1
+                spare = _spare(entries, head[cell], spare)
+                head[cell] = own = -1
             if mode[b] == FRESH:
                 continue
             if own < 0:

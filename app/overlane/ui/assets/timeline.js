@@ -59,6 +59,7 @@
       this.rowOfWire = new Map();
       this.scrollTop = 0;
       this.selection = null;
+      this.sought = null; // what an address names and is not selected yet
       this.range = null;
       this.hover = null;
       this.markers = [];

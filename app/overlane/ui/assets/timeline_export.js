@@ -50,11 +50,12 @@
   /** Says below the lanes what the colours in view stand for; anew when what is drawn has come to rest. */
   function showLegend(t) {
     const entries = t.meta ? legend(t) : [];
-    const key = entries.map(({ label, colour }) => label + colour).join();
+    const isWaiting = t.reasons?.state === 'computing';
+    const key = entries.map(({ label, colour }) => label + colour).join() + isWaiting;
     if (t.legendKey === key) return;
     t.legendKey = key;
     const { make } = ov.page;
-    t.parts.legend.hidden = entries.length === 0;
+    t.parts.legend.hidden = entries.length === 0 && !isWaiting;
     t.parts.legend.replaceChildren(...entries.map(({ label, colour }) => {
       const item = make('span', '', label);
       const swatch = make('i', '');
@@ -62,6 +63,7 @@
       item.prepend(swatch);
       return item;
     }));
+    if (isWaiting) t.parts.legend.append(make('em', '', 'why operations waited is being computed; waits, gaps and barriers come by themselves'));
     t.makeRoomBelow(t.parts.legend.offsetHeight);
   }
 

@@ -75,7 +75,8 @@
     const put = (key, value) => (value === null ? query.delete(key) : query.set(key, value));
     put('t0', isWhole ? null : Math.floor(t.view.t0));
     put('t1', isWhole ? null : Math.ceil(t.view.t1));
-    put('sel', t.selection ? `${t.selection.table}:${t.selection.row}` : null);
+    const selected = t.sought || t.selection;
+    put('sel', selected ? `${selected.table}:${selected.row}` : null);
     put('range', t.range ? `${t.range.t0}-${t.range.t1}` : null);
     const text = `?${query.toString().replaceAll('%3A', ':')}`;
     if (text !== location.search) history.replaceState(history.state, '', location.pathname + text + location.hash);
@@ -108,12 +109,19 @@
     return Boolean(place.window);
   }
 
-  /** Selects without leaving a window that the address gives. */
-  async function selectAt(t, { selected, window: shown }) {
-    if (!shown) {
-      await t.select(selected.table, selected.row);
-      return;
+  /** Selects what an address names; until it is found, the address goes on naming it. */
+  async function selectAt(t, place) {
+    t.sought = place.selected;
+    try {
+      if (place.window) await selectInside(t, place.selected);
+      else await t.select(place.selected.table, place.selected.row);
+    } finally {
+      if (t.sought === place.selected) t.sought = null;
     }
+  }
+
+  /** Selects without leaving the window that is shown. */
+  async function selectInside(t, selected) {
     const found = ov.pick.find(t, selected.table, selected.row) || (await ov.pick.locate(t, selected.table, selected.row));
     if (!found) return;
     const row = t.unfold(found.wire);

@@ -119,7 +119,7 @@ _DRAW = """function(state, path) {
         ...places.map(place => shown[place] ? shown[place].trace : ''),
         ...places.map(label),
         ...places.map(place => shown[place] ? {} : hidden),
-        shown.length ? {height: `${Math.max(2, shown.length) * 268}px`} : hidden,
+        shown.length ? {height: `${Math.max(2, shown.length) * 380}px`} : hidden,
     ];
 }""".replace("MOST", str(MOST_SIDES))
 

@@ -282,8 +282,8 @@ def _isolation(found: dict[str, Any], scene: Scene) -> list[Component]:
     curves, lines = _isolation_lines(found, scene)
     if not lines:
         words = (
-            "No stream is critical here: none belongs to a green context, and none that ran kernels has a "
-            "more urgent priority than another."
+            "No stream is known to be critical: none belongs to a green context, and none that ran kernels "
+            "has a more urgent priority than another."
         )
         return [block(title, html.P(words, className="ov-quiet"), others)]
     few, left = capped(lines)

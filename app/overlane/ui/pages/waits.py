@@ -111,7 +111,8 @@ def _barriers(found: dict[str, Any], scene: Scene) -> Component:
         f"The {format_count(len(lines))} costliest of {format_count(found['barrier_count'])}."
         if len(lines) < found["barrier_count"]
         else "",
-        f"Held nothing back: {format_count(found['quiet_count'])} further synchronizations."
+        f"Held nothing back: {format_count(found['quiet_count'])} further "
+        f"synchronization{'' if found['quiet_count'] == 1 else 's'}."
         if found["quiet_count"]
         else "",
         f"Whether the legacy default stream held others cannot be told. {found['no_kinds']}"
