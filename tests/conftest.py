@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,11 +50,40 @@ def corpus_folder() -> Path:
     return folder
 
 
+_CHECKED = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each file in one process, and all browser tests in one, since they share a server."""
+    here = Path(__file__).parent
+    for item in items:
+        first, *others = item.path.relative_to(here).parts
+        item.add_marker(pytest.mark.xdist_group(first if first == "browser" else "/".join((first, *others))))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send what was checked of the corpus to the process that reports it."""
+    tally = session.config.stash.get(corpus.TALLY, None)
+    if tally is not None and tally.checked:
+        output = getattr(session.config, "workeroutput", None)
+        if output is None:
+            session.config.stash.setdefault(_CHECKED, []).append(tally.sentence())
+        else:
+            output["corpus"] = tally.sentence()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what a process of tests has sent."""
+    if "corpus" in getattr(node, "workeroutput", {}):
+        node.config.stash.setdefault(_CHECKED, []).append(node.workeroutput["corpus"])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say how much of the corpus was checked."""
-    tally = config.stash.get(corpus.TALLY, None)
-    if tally is not None and tally.checked:
-        terminalreporter.write_line(tally.sentence())
+    for sentence in config.stash.get(_CHECKED, []):
+        terminalreporter.write_line(sentence)
 
 
 @pytest.fixture(scope="session")
