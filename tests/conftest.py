@@ -53,13 +53,16 @@ def corpus_folder() -> Path:
 _CHECKED = pytest.StashKey[list[str]]()
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are read
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Keep each file in one process, and all browser tests in one, since they share a server."""
-    here = Path(__file__).parent
-    for item in items:
-        first, *others = item.path.relative_to(here).parts
-        item.add_marker(pytest.mark.xdist_group(first if first == "browser" else "/".join((first, *others))))
+    from xdist.scheduler import LoadFileScheduling  # noqa: PLC0415 - only there when several processes run
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "browser" if nodeid.startswith("tests/browser/") else super()._split_scope(nodeid)
+
+    return Scheduling(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
