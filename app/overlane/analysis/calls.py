@@ -34,6 +34,7 @@ CALL_CLASSES = (
     "implicit_sync",
     "host_function",
     "value_wait",
+    "prefetch",
 )
 """What a call does, as far as its name tells."""
 
@@ -48,7 +49,8 @@ _PATTERNS = tuple(
             r"(Module|ExtModule)?Launch(Cooperative)?Kernel|Launch(Cooperative|Grid|ByPtr)?$|LaunchKernelEx",
             "launch",
         ),
-        (r"MemcpyBatch|Memcpy.*Async|MemPrefetch", "copy"),
+        (r"MemcpyBatch|Memcpy.*Async", "copy"),
+        (r"MemPrefetch", "prefetch"),
         (r"Memcpy(?!.*Symbol.*Address)", "copy_sync"),
         (r"Memset", "memset"),
         (r"EventRecord", "event_record"),

@@ -15,15 +15,21 @@ from overlane.trace import Trace
 
 __all__ = ["Candidates", "hold_candidates", "loading_edges", "loading_launches", "proven_holds"]
 
-_HOST_FUNCTION, _VALUE_WAIT, _MODULE = 7, 8, 9
+_STREAM, _HOST_FUNCTION, _VALUE_WAIT, _MODULE = 0, 7, 8, 9
 _API_CALLS, _OVERHEADS = 2, 5
+_KIND_OF_CLASS = np.zeros(len(CALL_CLASSES), np.int64)
+_KIND_OF_CLASS[CALL_CLASSES.index("host_function")] = _HOST_FUNCTION
+_KIND_OF_CLASS[CALL_CLASSES.index("value_wait")] = _VALUE_WAIT
+_KIND_OF_CLASS[CALL_CLASSES.index("prefetch")] = _STREAM
 _LIKELY = 1
 _MOST_LATENCY_NS = 20_000
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Host functions and value waits that may stand before operations; their calls name no stream.
+    """Host functions, value waits and prefetches that may stand before operations.
+
+    Their calls name no stream.
 
     Attributes:
         call: int64, shape (ops,), the last such call of the issuing thread between the previous operation of
@@ -46,7 +52,7 @@ def hold_candidates(calls: Calls, issue: Issue, holds: Holds, before: Ids) -> Ca
     """
     count = len(issue.start_ns)
     nothing = np.full(count, -1)
-    loose = calls.is_of("host_function", "value_wait") & calls.has_succeeded & (calls.thread >= 0)
+    loose = calls.is_of("host_function", "value_wait", "prefetch") & calls.has_succeeded & (calls.thread >= 0)
     loose &= ~np.isin(calls.correlation, holds.correlation[holds.correlation != NULL])
     rows = np.flatnonzero(loose)
     if not len(rows) or not count:
@@ -59,10 +65,7 @@ def hold_candidates(calls: Calls, issue: Issue, holds: Holds, before: Ids) -> Ca
     found = rows[order[np.maximum(place, 0)]]
     since = np.where(before >= 0, issue.order_ns[np.maximum(before, 0)], -1)
     fits = (place >= 0) & (thread >= 0) & (calls.thread[found] == thread) & (calls.start_ns[found] > since)
-    is_value = calls.kind[found] == CALL_CLASSES.index("value_wait")
-    return Candidates(
-        np.where(fits, found, -1), np.where(fits, np.where(is_value, _VALUE_WAIT, _HOST_FUNCTION), -1)
-    )
+    return Candidates(np.where(fits, found, -1), np.where(fits, _KIND_OF_CLASS[calls.kind[found]], -1))
 
 
 def proven_holds(

@@ -40,7 +40,7 @@ __all__ = ["VERSIONS", "Keeper", "Study"]
 
 _T = TypeVar("_T")
 VERSIONS = {
-    "dependencies": (2, ()),
+    "dependencies": (3, ()),
     "waits": (2, ("dependencies",)),
     "idle": (2, ("waits",)),
     "barriers": (1, ("idle",)),

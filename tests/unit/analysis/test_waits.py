@@ -241,6 +241,16 @@ def test_a_host_function_whose_stream_is_not_named_explains_what_nothing_else_do
     assert parts(text, 1) == ["40-42 launch_latency"]
 
 
+def test_a_prefetch_has_no_row_of_the_device_and_is_earlier_work_of_the_stream():
+    text = f"""
+        {GPU}
+        call 1 cuMemPrefetchAsync_v2 0-20
+        call 2 cuLaunchKernel 20-30
+        op 2 s1 kernel 100000-110000
+    """
+    assert parts(text, 0) == ["30-80000 stream_order api_calls 0", "80000-100000 unknown"]
+
+
 def test_a_value_wait_with_an_unknown_end_leaves_the_rest_open():
     text = """
         call 1 cuLaunchKernel 0-10

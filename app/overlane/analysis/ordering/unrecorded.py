@@ -39,7 +39,8 @@ def work_without_rows(trace: Trace, deps: Dependencies) -> Ids:
     codes, names = words(trace.table("api_calls")["name"])
     foreign = np.array([any(word in name for word in _FOREIGN) for name in names] or [False])
     is_hidden |= foreign[codes] if len(codes) else is_hidden
-    puts = calls.is_of("launch", "copy", "copy_sync", "memset", "graph_launch") & calls.has_succeeded
+    puts = calls.is_of("launch", "copy", "copy_sync", "memset", "prefetch", "graph_launch")
+    puts &= calls.has_succeeded
     has_row = np.zeros(len(calls.kind), np.bool_)
     has_row[deps.issue.call[deps.issue.call >= 0]] = True
     bare = np.flatnonzero(puts & ~has_row)
