@@ -24,13 +24,6 @@ from overlane.samples import sample_path, sample_paths
 UNKNOWN_FRACTION = 0.02
 """Of wait plus idle of a workload, parts below the clock's fit error apart."""
 
-# Recordings whose rows do not tell the cause, with the row that is missing.
-MISSING = {
-    "torch_cudagraph.json.gz": "edges of the graph",
-    "graph-replay-graph.overlane": "edges of the graph",
-    "managed-memory-prefetch.overlane": "the prefetch that stands in the stream before the kernel",
-}
-
 
 class Answers:
     """The analyses of one recording."""
@@ -251,8 +244,6 @@ def test_little_is_unknown(path):
     gap = found.idle.gap
     keep = (found.idle.scope[gap] == SCOPES.index("stream")) & ~found.idle.is_below_fit_error
     total += by_cause(found.idle.cause[keep], (found.idle.part_end_ns - found.idle.part_start_ns)[keep])
-    if path.name in MISSING and share(total, "unknown") > UNKNOWN_FRACTION:
-        pytest.skip(f"not recorded: {MISSING[path.name]}")
     assert share(total, "unknown") <= UNKNOWN_FRACTION
 
 
