@@ -50,6 +50,7 @@ class SyncScope:
         outputs = [gpu.host_memory(length, "pinned") for _ in range(steps)]
         for step in range(steps):
             inputs[step].view(np.int32)[:] = np.arange(count) + step
+            gpu.log.host_access("write", inputs[step].span())
         event = gpu.event(timing=False)
         gpu.synchronize()
         began = time.perf_counter_ns()
@@ -75,6 +76,8 @@ class SyncScope:
                     gpu.synchronize(event=event)
         gpu.synchronize()
         milliseconds = (time.perf_counter_ns() - began) / 1e6
+        for output in outputs:
+            gpu.log.host_access("read", output.span())
         mismatches = sum(
             int(
                 np.count_nonzero(
