@@ -102,7 +102,7 @@ def by_group(
     if groups == 1:
         yield start, end, engine
         return
-    counts = np.bincount(group, minlength=groups)
+    counts = _count(group, groups)
     until = np.cumsum(counts)
     parted = np.empty_like(start), np.empty_like(end), np.empty_like(engine)
     _part(start, end, engine, group, until - counts, *parted)
@@ -127,6 +127,15 @@ def sweep(start: Times, end: Times, engine: Classes, *, window: tuple[int, int],
         subset_ns, longest, op_count, work = _engines(start, end, engine, low, high, takes_edge)
         work_ns = (work[0].astype(object) << _LOW_BITS) + work[1].astype(object)
         return Sweep(subset_ns, longest, op_count, work_ns, *levels.result())
+
+
+@njit(cache=True, nogil=True)
+def _count(group: Any, groups: int) -> Times:
+    """Return the rows of each group; NumPy's own count first copies the groups as wider integers."""
+    counts = np.zeros(groups, np.int64)
+    for i in range(len(group)):
+        counts[group[i]] += 1
+    return counts
 
 
 @njit(cache=True, nogil=True)
