@@ -22,13 +22,13 @@ __all__ = ["array_of", "empty_table", "null_array", "numbers", "sort_order", "ta
 def null_array(dtype: pa.DataType, length: int) -> pa.Array:
     """Return an array of nulls that takes no memory of its own (its buffers are never-touched zero pages)."""
     if pa.types.is_dictionary(dtype):
-        return pa.DictionaryArray.from_arrays(
-            null_array(dtype.index_type, length), pa.nulls(0, dtype.value_type)
-        )
-    if length == 0 or not pa.types.is_primitive(dtype):
+        indices, values = null_array(dtype.index_type, length), pa.nulls(0, dtype.value_type)
+        return pa.DictionaryArray.from_arrays(indices, values, safe=False)  # a check would touch each page
+    if length == 0 or not (pa.types.is_primitive(dtype) or pa.types.is_list(dtype)):
         return pa.nulls(length, dtype)
-    zeros = pa.py_buffer(mmap.mmap(-1, max(length * 8, 1)))
-    return pa.Array.from_buffers(dtype, length, [zeros, zeros], null_count=length)
+    zeros = pa.py_buffer(mmap.mmap(-1, (length + 1) * 8))
+    children = [pa.nulls(0, dtype.value_type)] if pa.types.is_list(dtype) else None
+    return pa.Array.from_buffers(dtype, length, [zeros, zeros], null_count=length, children=children)
 
 
 def empty_table(name: str) -> pa.Table:
