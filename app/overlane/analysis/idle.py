@@ -7,7 +7,7 @@ the thread was doing that issued it. `docs/causes.md` defines both.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -26,6 +26,11 @@ SCOPES = ("stream", "partition", "device")
 """What was idle; the place is the code."""
 
 BitSets = np.ndarray[Any, np.dtype[np.uint32]]
+Columns: TypeAlias = tuple[np.ndarray[Any, Any], ...]
+
+_COLUMNS = (np.int32, np.int64, np.int64, np.uint8, np.uint8, np.int64, np.uint32, np.bool_)
+"""Types of the columns of parts: gap, start, end, cause, table and row of the proof, causes also open, and
+whether it begins or ends with a stamp of the host."""
 
 
 @dataclass(frozen=True)
@@ -114,14 +119,11 @@ def idle(trace: Trace, deps: Dependencies, waits: Waits, *, window: tuple[int, i
     found = [_gaps(deps, owner, window) for owner in owners]
     scope = np.repeat(np.arange(len(SCOPES)), [len(part) for part in found])
     gaps = np.concatenate(found)
-    following = gaps[:, 3]
-    parts, thread = _parts(trace, deps, waits, gaps)
-    gap = parts[:, 0]
-    is_late = parts[:, 3] == code_of("late_launch")
-    call_row, range_row = _whereabouts(trace, deps, parts, is_late, thread[gap])
-    has_call = is_late & (call_row >= 0)
-    has_range = is_late & ~has_call & (range_row >= 0)
-    table, row = parts[:, 4].copy(), parts[:, 5].copy()
+    parts = _parts(trace, deps, waits, gaps)
+    gap, start, end, cause, table, row, also_open, meets_host = parts
+    call_row, range_row = _whereabouts(trace, deps, parts, gaps[:, 3])
+    has_call = call_row >= 0
+    has_range = ~has_call & (range_row >= 0)
     table[has_call], row[has_call] = PROOF_TABLES.index("api_calls"), call_row[has_call]
     table[has_range], row[has_range] = PROOF_TABLES.index("ranges"), range_row[has_range]
     error = max((clock.fit_error_ns or 0 for clock in trace.header.clocks), default=0)
@@ -130,29 +132,28 @@ def idle(trace: Trace, deps: Dependencies, waits: Waits, *, window: tuple[int, i
         gaps[:, 0].astype(np.int32),
         np.ascontiguousarray(gaps[:, 1]),
         np.ascontiguousarray(gaps[:, 2]),
-        following.astype(np.int32),
-        gap.astype(np.int32),
-        np.ascontiguousarray(parts[:, 1]),
-        np.ascontiguousarray(parts[:, 2]),
-        parts[:, 3].astype(np.uint8),
-        table.astype(np.uint8),
+        gaps[:, 3].astype(np.int32),
+        gap,
+        start,
+        end,
+        cause,
+        table,
         row,
         call_row,
         range_row,
-        parts[:, 6].astype(np.uint32),
-        (parts[:, 2] - parts[:, 1] < error) & (parts[:, 7] == 1),
+        also_open,
+        (end - start < error) & meets_host,
         tuple(devices),
     )
 
 
-def _parts(trace: Trace, deps: Dependencies, waits: Waits, gaps: Ids) -> tuple[Ids, Ids]:
-    """Return the parts of all gaps, and the thread that issued the operation after each gap."""
+def _parts(trace: Trace, deps: Dependencies, waits: Waits, gaps: Ids) -> Columns:
+    """Return the parts of all gaps, columns as in `_COLUMNS`."""
     states = host_states(trace, deps)
-    issued, call, thread = _issues(deps, gaps[:, 3])
     begins = np.searchsorted(waits.op, np.arange(len(deps.issued_ns) + 1)).astype(np.int64)
-    parts = _cut(
-        (gaps[:, 1], gaps[:, 2], gaps[:, 3], issued, thread),
-        _call_starts(deps, call),
+    inputs = (
+        (gaps[:, 1], gaps[:, 2], gaps[:, 3]),
+        (deps.issued_ns, deps.issue_call, deps.calls.thread, deps.calls.start_ns),
         (
             states.begins,
             states.start_ns,
@@ -173,7 +174,13 @@ def _parts(trace: Trace, deps: Dependencies, waits: Waits, gaps: Ids) -> tuple[I
         ),
         (code_of("late_launch"), code_of("unknown")),
     )
-    return np.asarray(parts), thread
+    count = 3 * len(gaps)
+    parts = tuple(np.empty(count, kind) for kind in _COLUMNS)
+    used = _cut(parts, *inputs)
+    if used > count:
+        parts = tuple(np.empty(used, kind) for kind in _COLUMNS)
+        _cut(parts, *inputs)
+    return tuple(column[:used] for column in parts)
 
 
 def _owners(trace: Trace, deps: Dependencies) -> tuple[list[Ids], list[tuple[int | None, int | None]]]:
@@ -195,35 +202,18 @@ def _gaps(deps: Dependencies, owner: Ids, window: tuple[int, int] | None) -> Ids
     return np.asarray(found)
 
 
-def _issues(deps: Dependencies, following: Ids) -> tuple[Ids, Ids, Ids]:
-    """Return issue, call and thread of the operation after each gap; -1 where unknown."""
-    has_next = following >= 0
-    place = np.maximum(following, 0)
-    if not len(deps.issued_ns):
-        nothing = np.full(len(following), -1)
-        return nothing, nothing, nothing
-    issued = np.where(has_next, deps.issued_ns[place], -1)
-    call = np.where(has_next, deps.issue_call[place], -1)
-    thread = (
-        np.where(call >= 0, deps.calls.thread[np.maximum(call, 0)], -1) if len(deps.calls.thread) else call
-    )
-    return issued, call, thread
-
-
-def _call_starts(deps: Dependencies, call: Ids) -> Ids:
-    """Return when the call of the next operation began, the largest number where there is none."""
-    never = np.iinfo(np.int64).max
-    if not len(deps.calls.start_ns):
-        return np.full(len(call), never)
-    return np.where(call >= 0, deps.calls.start_ns[np.maximum(call, 0)], never)
-
-
-def _whereabouts(trace: Trace, deps: Dependencies, parts: Ids, is_late: Any, thread: Ids) -> tuple[Ids, Ids]:
+def _whereabouts(trace: Trace, deps: Dependencies, parts: Columns, following: Ids) -> tuple[Ids, Ids]:
     """Return the call and the innermost range that the thread was in, in the middle of each late part."""
+    gap, start, end, cause = parts[:4]
+    call_row, range_row = np.full(len(gap), -1), np.full(len(gap), -1)
+    late = np.flatnonzero(cause == code_of("late_launch"))
+    late = late[following[gap[late]] >= 0]
+    if not len(late):
+        return call_row, range_row
     calls, count = deps.calls, len(deps.calls.threads)
-    middle = (parts[:, 1] + parts[:, 2]) // 2
-    asked = np.where(is_late, thread, -1)
-    call_row = nest(calls.thread, calls.start_ns, calls.end_ns, count).innermost(asked, middle)
+    thread = calls.thread[deps.issue_call[following[gap[late]]]]
+    middle = (start[late] + end[late]) // 2
+    call_row[late] = nest(calls.thread, calls.start_ns, calls.end_ns, count).innermost(thread, middle)
     table = trace.table("ranges")
     codes, keys = identities(table, ("rank", "process_id", "thread_id"))
     numbers = {key: number for number, key in enumerate(calls.threads)}
@@ -231,7 +221,8 @@ def _whereabouts(trace: Trace, deps: Dependencies, parts: Ids, is_late: Any, thr
     end = known(table["end_ns"])
     end = np.where(end == NULL, trace.span_ns, end)
     ranges = nest(of[codes] if len(codes) else codes, known(table["start_ns"]), end, count)
-    return call_row, ranges.innermost(asked, middle)
+    range_row[late] = ranges.innermost(thread, middle)
+    return call_row, range_row
 
 
 @njit(cache=True, nogil=True)
@@ -260,70 +251,79 @@ def _between(  # noqa: PLR0917
 
 @njit(cache=True, nogil=True)
 def _write(  # noqa: PLR0917
-    parts: Ids, used: int, gap: int, begin: int, finish: int, what: tuple[int, int, int, int], meets_host: int
-) -> tuple[Ids, int]:
+    parts: Columns,
+    used: int,
+    gap: int,
+    begin: int,
+    finish: int,
+    what: tuple[int, int, int, int],
+    meets_host: bool,
+) -> int:
+    """Write a part, where there is room for one; return how many there are, written or not."""
     if begin >= finish:
-        return parts, used
-    if used == len(parts):
-        bigger = np.empty((2 * used, 8), np.int64)
-        bigger[:used] = parts
-        parts = bigger
-    # Written one by one: a small array would be allocated for every part.
-    parts[used, 0], parts[used, 1], parts[used, 2] = gap, begin, finish
-    parts[used, 3], parts[used, 4] = what[0], what[1]
-    parts[used, 5], parts[used, 6], parts[used, 7] = what[2], what[3], meets_host
-    return parts, used + 1
+        return used
+    # Before the columns are taken apart: inside of a branch that would count references, ten times as slow.
+    if used >= len(parts[0]):
+        return used + 1
+    gaps, starts, ends, causes, tables, rows, bits, meets = parts
+    gaps[used], starts[used], ends[used], meets[used] = gap, begin, finish, meets_host
+    causes[used], tables[used], rows[used], bits[used] = what
+    return used + 1
 
 
 @njit(cache=True, nogil=True)
-def _cut(
-    gaps: tuple[Ids, Ids, Ids, Ids, Ids],
-    call_start: Ids,
+def _cut(  # noqa: PLR0917
+    parts: Columns,
+    gaps: tuple[Ids, Ids, Ids],
+    issues: tuple[Ids, Ids, Ids, Ids],
     states: tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids],
     waits: tuple[Ids, Ids, Ids, Any, Any, Ids, Any],
     codes: tuple[int, int],
-) -> Ids:
-    """Cut the gaps one by one: the host before the issue of the next operation, its wait from then on."""
-    starts, ends, following, issued, threads = gaps
-    begins, wait_start, wait_end = waits[0], waits[1], waits[2]
+) -> int:
+    """Cut the gaps one by one: the host before the issue of the next operation, its wait from then on.
+
+    Returns how many parts there are, more than `parts` has room for where it has too little.
+    """
+    starts, ends, following = gaps
+    issued, calls, threads, call_starts = issues
+    begins, wait_starts, wait_ends, causes, tables, rows, bits = waits
     late, unknown = codes
-    parts = np.empty((max(2 * len(starts), 16), 8), np.int64)
     used = 0
     for gap in range(len(starts)):
-        start, end, op, issue = starts[gap], ends[gap], following[gap], issued[gap]
+        start, end, op = starts[gap], ends[gap], following[gap]
         if op < 0:
-            parts, used = _write(parts, used, gap, start, end, (late, 0, -1, 0), 0)
+            used = _write(parts, used, gap, start, end, (late, 0, -1, 0), False)
             continue
+        issue, call = issued[op], calls[op]
         until = min(issue, end) if issue >= 0 else end
         if start < until:
-            if threads[gap] < 0 or issue < 0:
-                parts, used = _write(parts, used, gap, start, until, (unknown, 0, -1, 0), 0)
+            if call < 0 or threads[call] < 0 or issue < 0:
+                used = _write(parts, used, gap, start, until, (unknown, 0, -1, 0), False)
             else:
-                parts, used = _cut_host(
-                    parts, used, gap, (start, until, threads[gap], call_start[gap]), states, late
-                )
+                where = (start, until, threads[call], call_starts[call])
+                used = _cut_host(parts, used, gap, where, states, late)
         since = max(start, issue)
         if issue < 0 or since >= end:
             continue
         low, high = begins[op], begins[op + 1]
-        k = low + np.searchsorted(wait_end[low:high], since, "right")
-        while k < high and wait_start[k] < end:
-            what = (int(waits[3][k]), int(waits[4][k]), int(waits[5][k]), int(waits[6][k]))
-            begin, finish = max(wait_start[k], since), min(wait_end[k], end)
-            parts, used = _write(parts, used, gap, begin, finish, what, int(begin == issue))
+        k = low + np.searchsorted(wait_ends[low:high], since, "right")
+        while k < high and wait_starts[k] < end:
+            what = (int(causes[k]), int(tables[k]), int(rows[k]), int(bits[k]))
+            begin, finish = max(wait_starts[k], since), min(wait_ends[k], end)
+            used = _write(parts, used, gap, begin, finish, what, begin == issue)
             k += 1
-    return parts[:used]
+    return used
 
 
 @njit(cache=True, nogil=True)
 def _cut_host(  # noqa: PLR0917
-    parts: Ids,
+    parts: Columns,
     used: int,
     gap: int,
     where: tuple[int, int, int, int],
     states: tuple[Ids, Ids, Ids, Ids, Ids, Ids, Ids],
     late: int,
-) -> tuple[Ids, int]:
+) -> int:
     """Name a stretch after what a thread did; the issuing call is a part of its own."""
     at, until, thread, call_start = where
     begins, start, end, cause, table, row, bits = states
@@ -332,12 +332,12 @@ def _cut_host(  # noqa: PLR0917
     while at < until:
         if k < high and start[k] <= at:
             finish = min(end[k], until)
-            parts, used = _write(parts, used, gap, at, finish, (cause[k], table[k], row[k], bits[k]), 1)
+            used = _write(parts, used, gap, at, finish, (cause[k], table[k], row[k], bits[k]), True)
             k += 1
         else:
             finish = min(start[k], until) if k < high else until
             if at < call_start < finish:
                 finish = call_start
-            parts, used = _write(parts, used, gap, at, finish, (late, 0, -1, 0), 1)
+            used = _write(parts, used, gap, at, finish, (late, 0, -1, 0), True)
         at = finish
-    return parts, used
+    return used
