@@ -16,6 +16,7 @@ __all__ = [
     "LIBRARY_OPEN",
     "LIBRARY_RESCAN",
     "LOCATION",
+    "MAIN",
     "NAV",
     "NOTICE",
     "OPEN",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 LOCATION = "ov-url"
+MAIN = "ov-main"
 OPEN = "ov-open"  # which trace is shown and how far its opening is
 POLL = "ov-poll"
 FAULT = "ov-fault"

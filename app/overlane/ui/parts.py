@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from overlane.figures.palette import COLOURS
@@ -16,6 +17,9 @@ __all__ = ["GRAPH_CONFIG", "extra", "fact_list", "goto", "heading", "notice", "s
 
 GRAPH_CONFIG: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
 """No tool bar: the figures are small and fixed, and nothing of Plotly's leads to another machine."""
+_UNIT = re.compile(r"(\d) (?=(?:[nµm]?s|[KMGT]?i?B|[GM]B/s|%)(?:\W|$))")
+_TEXT_FITTING = 40
+"""Characters that certainly fit into two lines of a narrow panel."""
 
 
 def extra(**values: str) -> dict[str, Any]:
@@ -32,15 +36,25 @@ def fact_list(facts: Iterable[Fact]) -> Component:
     """Return facts as a description list; the exact value shows on hover."""
     return html.Dl(
         [
-            html.Div([html.Dt(fact.label), html.Dd(fact.text, title=fact.exact or None)], className="ov-fact")
+            html.Div(
+                [html.Dt(fact.label), html.Dd(_unbroken(fact.text), title=fact.exact or None)],
+                className="ov-fact",
+            )
             for fact in facts
         ],
         className="ov-facts",
     )
 
 
+def _unbroken(text: str) -> str:
+    """Return text in which no line breaks between a number and its unit."""
+    return _UNIT.sub("\\1\u00a0", text)
+
+
 def goto(text: str, href: str, *, title: str = "") -> Component:
     """Return a link to a place in the timeline; the canvas follows it without loading the page anew."""
+    if len(text) > _TEXT_FITTING:  # the style sheet cuts it after two lines
+        title = "\n".join(filter(None, [text, title]))
     return html.A(text, href=href, className="ov-goto", title=title or None)
 
 
@@ -83,8 +97,16 @@ def table(
     )
 
 
-def notice(title: str, text: str, *, kind: str = "info") -> Component:
-    """Return a boxed sentence; `kind` is info, warning or failed."""
+def notice(title: str, text: str, *, kind: str = "info", leads_back: bool = False) -> Component:
+    """Return a boxed sentence.
+
+    Args:
+        title: What it is about.
+        text: The sentence.
+        kind: info, warning or failed.
+        leads_back: Add a link to all traces, where the page has nothing else to offer.
+    """
+    back = [dcc.Link("All traces", href="/library", className="ov-goto")] if leads_back else []
     return html.Div(
-        [html.Strong(title), html.Span(text)], className=f"ov-notice ov-notice-{kind}", role="status"
+        [html.Strong(title), html.Span(text), *back], className=f"ov-notice ov-notice-{kind}", role="status"
     )

@@ -74,6 +74,9 @@ _WATCH_THEME = """function(_) {
     return theme();
 }"""
 
+# Lets the style sheet leave out the controls of a trace that is not there.
+_TELL_STATE = "function(open) { return open ? open.state : 'none'; }"
+
 # Writes a choice of the header into the address; the canvas keeps the rest of it up to date.
 _CHOOSE = """function(value) {
     const query = new URLSearchParams(window.location.search);
@@ -132,6 +135,7 @@ def layout(store: TraceStore) -> Component:
                 ),
                 html.Main(
                     [*map(_section, PAGES), html.Div(id=ids.FAULT, className="ov-fault", role="alert")],
+                    id=ids.MAIN,
                     className="ov-main",
                 ),
             ],
@@ -160,7 +164,7 @@ def _header() -> Component:
             html.Div(id=ids.CAPABILITIES, className="ov-header-proof"),
             dmc.TextInput(
                 id=ids.SEARCH,
-                placeholder="search operations, calls, ranges …",
+                placeholder="search …",
                 debounce=200,
                 size="xs",
                 className="ov-search",
@@ -192,6 +196,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         *[Output(_nav_id(name), "active") for name in names],
         Input(ids.LOCATION, "pathname"),
     )
+    wire_script(app, _TELL_STATE, Output(ids.MAIN, "data-state"), Input(ids.OPEN, "data"))
     wire_script(app, _WATCH_THEME % ids.THEME, Output(ids.THEME, "data"), Input(ids.LOCATION, "id"))
     for element, key, drops in (
         (ids.COMPARE, "with", []),

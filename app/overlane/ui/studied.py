@@ -105,6 +105,10 @@ class Scene:
             narrowed=self.window,
         )
 
+    def page_href(self, page: str) -> str:
+        """Return the address of another page of the same trace and window."""
+        return f"/{page}?{timeline_href(self.trace_id, narrowed=self.window).partition('?')[2]}"
+
     def row_href(self, table: str, row: int) -> str:
         """Return the address of a row of the trace; empty where the timeline draws none of its kind."""
         from overlane.ui.rows import interval_of  # noqa: PLC0415 - only where rows are linked
@@ -253,7 +257,7 @@ class StudyPage:
             return no_update, True, no_update
         if not state or state["state"] in {"none", "loading"}:
             words = "Choose one on the library page, or wait until it is opened."
-            return notice("No trace is open yet.", words), True, None
+            return notice("No trace is open yet.", words, leads_back=True), True, None
         window = window_of(state)
         try:
             opened = store.opened(state["trace"])
@@ -267,7 +271,8 @@ class StudyPage:
                 return notice("No GPU work.", words, kind="warning"), True, wanted
             found = store.studies.answer(opened, window, self.name, self.rows)
         except OverlaneError as error:
-            return notice("There is nothing to show.", str(error), kind="failed"), True, None
+            said = notice("There is nothing to show.", str(error), kind="failed", leads_back=True)
+            return said, True, None
         if found is None:
             return notice(self.computing, "This is done once per file and window."), False, None
         colours: Theme = "dark" if theme == "dark" else "light"

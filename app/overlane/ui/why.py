@@ -10,9 +10,9 @@ from dash.development.base_component import Component
 from overlane.analysis.causes import CAUSES
 from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
 from overlane.ui.links import around, timeline_href
-from overlane.ui.parts import extra, fact_list, goto, heading, table
+from overlane.ui.parts import extra, goto, heading, table
 from overlane.ui.reasons import barriers_json, op_json
-from overlane.ui.rows import Fact, interval_of, row_title
+from overlane.ui.rows import interval_of, row_title
 
 if TYPE_CHECKING:
     from overlane.trace import Trace
@@ -134,9 +134,7 @@ def barrier_table(reasons: Reasons, trace_id: str, rank: int | None) -> list[Com
         rows.append([
             goto(barrier["title"], href, title=f"{barrier['proof']} at {exact_ns(start)}"),
             html.Span(format_ns(barrier["lost_ns"]), title=exact_ns(barrier["lost_ns"])),
-            html.Span(
-                f"{format_count(barrier['ops_held'])} on {barrier['streams_held']}", title=held or None
-            ),
+            html.Span(_held_words(barrier["ops_held"], barrier["streams_held"]), title=held or None),
         ])  # fmt: skip
     if not rows:
         return [heading("Barriers"), html.P("Nothing held a stream of this trace.", className="ov-quiet")]
@@ -146,10 +144,17 @@ def barrier_table(reasons: Reasons, trace_id: str, rank: int | None) -> list[Com
         "The costliest barriers: time lost, operations held on how many streams",
         head,
         rows,
-        numbers=(1, 2),
+        numbers=(1,),
         hides_caption=True,
     )
     return [title, listed]
+
+
+def _held_words(ops: int, streams: int) -> str:
+    return (
+        f"{format_count(ops)} op{'' if ops == 1 else 's'} on "
+        f"{format_count(streams)} stream{'' if streams == 1 else 's'}"
+    )
 
 
 def _part_table(
@@ -214,7 +219,10 @@ def _edges(selection: dict[str, Any], trace: Trace, found: dict[str, Any]) -> li
         ]
         if count > _EDGES_LISTED:
             facts.append(html.P(f"and {format_count(count - _EDGES_LISTED)} more", className="ov-quiet"))
-        if not count:
-            facts = [fact_list([Fact("", "no recorded operation")])]
-        shown += [heading(title, note=str(count) if count else ""), html.Dl(facts, className="ov-facts")]
+        shown += [heading(title, note=str(count) if count else "")]
+        shown += (
+            [html.Dl(facts, className="ov-facts")]
+            if count
+            else [html.P("no recorded operation", className="ov-quiet")]
+        )
     return shown

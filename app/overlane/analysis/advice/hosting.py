@@ -11,7 +11,7 @@ from overlane.analysis.advice.facts import Choice, Facts, Lost
 from overlane.analysis.advice.model import Evidence, Finding, Rule, evidence
 from overlane.analysis.calls import CALL_CLASSES
 from overlane.analysis.work import Mask, text_codes
-from overlane.figures.units import format_ns
+from overlane.figures.units import format_ns, format_stamps
 from overlane.intervals import union_length
 from overlane.tables import numbers
 
@@ -236,11 +236,12 @@ def _late(rule: Rule, facts: Facts) -> Iterator[Finding]:
         return
     length = parts.length_ns[lost.gaps]
     longest = int(lost.gaps[length.argmax()])
+    when = format_stamps(int(parts.start_ns[longest]), int(parts.end_ns[longest]))
     doing, proof = _host_work(facts, lost)
     yield rule.found(
         f"The device idled for {format_ns(lost.cost_ns)} in {len(lost.gaps)} gaps because its next work had "
         f"not been issued: {doing}. The longest gap is {format_ns(int(length.max()))} before operation "
-        f"{int(parts.op[longest])}, at {int(parts.start_ns[longest])}:{int(parts.end_ns[longest])}.",
+        f"{int(parts.op[longest])}, at {when}.",
         _late_change(facts, longest, is_most=2 * int(length.max()) > lost.cost_ns),
         [*proof, *facts.held_evidence(lost)],
         cost_ns=lost.cost_ns,

@@ -61,8 +61,8 @@ def _device_sync(rule: Rule, facts: Facts) -> Iterator[Finding]:
     streams = len(np.unique(facts.work.stream[0][facts.in_window()]))
     yield rule.found(
         f"{facts.most_called(calls)} stand between launches: the thread waits for everything on the device "
-        f"before it issues more. For {format_ns(lost.cost_ns)} at least one of {streams} streams had "
-        "nothing to do because of it.",
+        f"before it issues more, and {streams} streams stand still. Work that is issued earlier could fill "
+        f"at most {format_ns(lost.cost_ns)} of that time.",
         "Wait for the one event or stream whose result is needed, as late as possible; where the host "
         "needs no result, order the streams with cudaStreamWaitEvent instead.",
         [facts.call_evidence(calls, "synchronize between launches"), *facts.held_evidence(lost)],
@@ -79,8 +79,9 @@ def _host_sync(rule: Rule, facts: Facts) -> Iterator[Finding]:
     if not lost.cost_ns:
         return
     yield rule.found(
-        f"{facts.most_called(calls)} stand between launches: for {format_ns(lost.cost_ns)} a stream had "
-        "nothing to do because the thread that issues its work waited for a result.",
+        f"{facts.most_called(calls)} stand between launches: streams have nothing to do while the thread "
+        f"that issues their work waits for a result. Work that is issued earlier could fill at most "
+        f"{format_ns(lost.cost_ns)} of that time.",
         "Issue the next piece of work before waiting for this one, so that one is always queued; keep "
         "results on the device until they are needed.",
         [facts.call_evidence(calls, "wait between launches"), *facts.held_evidence(lost)],

@@ -4,7 +4,7 @@
 
   const MOTION_MS = 500; // a view that rests this long is told to the page
   const LEGEND_MS = 200;
-  const LEGEND_PX = 26; // room below the last lane, unless the legend needs more
+  const LEGEND_PX = 48; // room below the last lane, unless the legend needs more
   const COMFORTABLE = 0.3; // of the width: how wide a slice gets that is zoomed to by selecting it
   const LEAST_ZOOM_NS = 400;
   const SAME_SCALE = 1e-9;
@@ -278,9 +278,9 @@
 
     /** Brings a row into sight with as little scrolling as it takes. */
     reveal(row) {
-      const room = this.height - this.top;
+      const room = Math.max(row.h, this.height - this.top - this.legendHeight);
       if (row.y < this.scrollTop) this.scrollTo(row.y - 4);
-      else if (row.y + Math.min(row.h, room) > this.scrollTop + room) this.scrollTo(row.y + Math.min(row.h, room) - room + 4);
+      else if (row.y + row.h > this.scrollTop + room) this.scrollTo(row.y + row.h - room + 4);
     }
 
     toggle(row) {
@@ -364,8 +364,8 @@
 
     // ---- selection, range, view: what other scripts may call
 
-    /** Selects a row of a table and makes it comfortably visible, wherever it lies. */
-    async select(table, row) {
+    /** Selects a row of a table and makes it comfortably visible, wherever it lies; `place` says where to look. */
+    async select(table, row, place = null) {
       if (!this.meta) {
         this.wanted = { table, row };
         return false;
@@ -373,7 +373,7 @@
       const found = ov.pick.find(this, table, row) || (await ov.pick.locate(this, table, row));
       if (!found) return false;
       this.choose(found);
-      this.show(found);
+      this.show(found, place);
       return true;
     }
 
@@ -402,7 +402,7 @@
     }
 
     /** Moves and zooms only as far as it takes to see a slice well. */
-    show(slice) {
+    show(slice, place = null) {
       const row = this.unfold(slice.wire);
       if (row) {
         this.reveal(row);
@@ -411,9 +411,8 @@
       const length = slice.end - slice.start;
       const width = (length / this.view.span) * this.plotWidth;
       const inside = slice.start >= this.view.t0 && slice.end <= this.view.t1;
-      if (inside && width >= 12) return;
-      const [t0, t1] = this.around(slice.start, slice.end, COMFORTABLE);
-      this.view.set(t0, t1);
+      if (!place && inside && width >= 12) return;
+      this.view.set(...(place || this.around(slice.start, slice.end, COMFORTABLE)));
     }
 
     around(start, end, share) {

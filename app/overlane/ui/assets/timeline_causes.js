@@ -86,9 +86,9 @@
     t.theme.causes = { ...table, pixels, ofBarrier: new Map() };
   }
 
-  /** Room below the slices of a stream for its waits. */
+  /** Room below the slices of a stream for its waits; kept from the start, so that nothing moves when they arrive. */
   function stripRoom(t, lane) {
-    return lane.kind === 'stream' && isOn(t) && t.settings.waits ? 4 : 0;
+    return lane.kind === 'stream' && t.settings.waits && t.reasons?.state !== 'failed' ? 4 : 0;
   }
 
   /** Draws what lies on one lane row beside its slices. */

@@ -12,20 +12,21 @@
 
   const wordsOf = (category) => category.replaceAll('_', ' ').replace(/\b[hdp]2[hdp]\b/, (word) => word.toUpperCase());
 
-  /** What the colours in view stand for. */
-  function legend(t) {
-    const found = [];
+  /** What the colours of slices in view stand for. */
+  function ofSlices(t) {
     const { tile } = t.feed;
+    if (t.settings.colour !== 'engine' || !tile) return [];
     const seen = new Set();
-    if (t.settings.colour === 'engine' && tile) {
-      for (const wire of t.visibleWires()) for (const i of inView(t, tile, wire)) seen.add(tile.category[i]);
-      for (const code of [...seen].sort((a, b) => a - b)) {
-        found.push({ label: wordsOf(t.meta.categories[code]), colour: t.theme.categories[code].base });
-      }
-    }
-    for (const code of causesInView(t)) found.push({ label: t.reasons.causes[code].title, colour: t.theme.causes.colours[code] });
-    return found;
+    for (const wire of t.visibleWires()) for (const i of inView(t, tile, wire)) seen.add(tile.category[i]);
+    const codes = [...seen].sort((a, b) => a - b);
+    return codes.map((code) => ({ label: wordsOf(t.meta.categories[code]), colour: t.theme.categories[code].base }));
   }
+
+  /** What the colours of waits and gaps in view stand for. */
+  const ofReasons = (t) => causesInView(t).map((code) => ({ label: t.reasons.causes[code].title, colour: t.theme.causes.colours[code] }));
+
+  /** What the colours in view stand for. */
+  const legend = (t) => [...ofSlices(t), ...ofReasons(t)];
 
   /** Indices of a tile's slices of a wire lane that lie in the view. */
   function inView(t, tile, wire) {
@@ -47,23 +48,44 @@
     return [...seen].sort((a, b) => a - b);
   }
 
-  /** Says below the lanes what the colours in view stand for; anew when what is drawn has come to rest. */
-  function showLegend(t) {
-    const entries = t.meta ? legend(t) : [];
-    const isWaiting = t.reasons?.state === 'computing';
-    const key = entries.map(({ label, colour }) => label + colour).join() + isWaiting;
-    if (t.legendKey === key) return;
-    t.legendKey = key;
+  /** What stands in for the causes of waits and gaps where none are drawn. */
+  function quietWords(t) {
+    const { settings } = t;
+    const isWanted = settings.waits || settings.gaps || settings.colour === 'cause';
+    if (t.reasons?.state === 'computing') return 'being computed; waits, gaps and barriers come by themselves';
+    if (t.reasons?.state === 'failed') return 'could not be computed';
+    return isWanted ? 'nothing in view waits or idles' : 'switched off (V)';
+  }
+
+  function legendLine(title, entries, quiet) {
     const { make } = ov.page;
-    t.parts.legend.hidden = entries.length === 0 && !isWaiting;
-    t.parts.legend.replaceChildren(...entries.map(({ label, colour }) => {
+    const line = make('div', '');
+    line.append(make('b', '', title), ...entries.map(({ label, colour }) => {
       const item = make('span', '', label);
       const swatch = make('i', '');
       swatch.style.background = hex(colour);
       item.prepend(swatch);
       return item;
     }));
-    if (isWaiting) t.parts.legend.append(make('em', '', 'why operations waited is being computed; waits, gaps and barriers come by themselves'));
+    if (!entries.length) line.append(make('em', '', quiet));
+    return line;
+  }
+
+  /**
+   * Says below the lanes what the colours in view stand for; anew when what is drawn has come to rest. Both lines
+   * are there from the start, so that the lanes do not move when the causes arrive.
+   */
+  function showLegend(t) {
+    const isEmpty = !t.meta || t.meta.lanes.length === 0;
+    const slices = isEmpty ? [] : ofSlices(t);
+    const reasons = isEmpty ? [] : ofReasons(t);
+    const { colour } = t.settings;
+    const quiet = [colour === 'engine' ? 'nothing in view' : `by ${colour}`, quietWords(t)];
+    const key = JSON.stringify([isEmpty, slices, reasons, quiet]);
+    if (t.legendKey === key) return;
+    t.legendKey = key;
+    t.parts.legend.hidden = isEmpty;
+    t.parts.legend.replaceChildren(legendLine('Colours', slices, quiet[0]), legendLine('Waits, gaps', reasons, quiet[1]));
     t.makeRoomBelow(t.parts.legend.offsetHeight);
   }
 

@@ -6,6 +6,7 @@
   const ROW = 24; // px, as in the style sheet
   const TYPING_MS = 180;
   const LEAST_ROOM_NS = 500;
+  const LEAST_FREE_PX = 220; // of the plot beside the list; with less, the list folds up when it has led somewhere
   const HINT = 'Also: kind:kernel  stream:7  cause:event_wait  >10us  1ms..2ms';
   const COLUMNS = [['name', 'name'], ['where', 'stream or thread'], ['start', 'start'], ['length', 'duration']];
 
@@ -33,7 +34,8 @@
     at.setAttribute('aria-live', 'polite');
     const dim = button('dim others', 'Dim everything that the search did not find', () => toggleFilter('dim'));
     const hide = button('only these', 'Hide everything that the search did not find', () => toggleFilter('hide'));
-    bar.append(previous, next, at, dim, hide, button('×', 'Close the results (Esc)', close));
+    const fold = button('▴', 'Fold the list', () => setFolded(!panel.classList.contains('ov-folded')));
+    bar.append(previous, next, at, dim, hide, fold, button('×', 'Close the results (Esc)', close));
     const note = make('p', 'ov-hits-note', HINT);
     const head = make('div', 'ov-hits-head');
     head.setAttribute('role', 'row');
@@ -52,7 +54,7 @@
     grid.setAttribute('role', 'grid');
     grid.append(list);
     panel.replaceChildren(bar, note, grid);
-    parts = { at, dim, grid, hide, list, note, room };
+    parts = { at, dim, fold, grid, hide, list, note, room };
     list.addEventListener('scroll', () => render());
     list.addEventListener('keydown', onListKey);
   }
@@ -60,6 +62,16 @@
   function open() {
     panel.hidden = false;
     panel.style.display = '';
+  }
+
+  /** Leaves only the bar of the results, or shows the list again. */
+  function setFolded(isFolded) {
+    panel.classList.toggle('ov-folded', isFolded);
+    parts.fold.textContent = isFolded ? '▾' : '▴';
+    parts.fold.title = isFolded ? 'Show the list' : 'Fold the list';
+    parts.fold.setAttribute('aria-label', parts.fold.title);
+    parts.fold.setAttribute('aria-expanded', String(!isFolded));
+    if (!isFolded) render();
   }
 
   function close() {
@@ -87,6 +99,7 @@
       trace: t.trace, rank: t.rank, line: words, total: null, pages: new Map(), at: -1, control: new AbortController(), error: '',
     };
     open();
+    setFolded(false);
     parts.list.scrollTop = 0;
     load(search, 0).then((mine) => {
       if (!mine || mine !== search) return;
@@ -186,17 +199,39 @@
 
   // ---- going there
 
+  /** Px of the plot that the list covers, from the right. */
+  function coveredBy(t) {
+    if (!isOpen() || panel.classList.contains('ov-folded')) return 0;
+    return Math.max(0, t.element.getBoundingClientRect().left + t.left + t.plotWidth - panel.getBoundingClientRect().left);
+  }
+
+  /**
+   * The window that shows a hit with room on both sides, in the part of the plot that the list leaves free. Where
+   * that is too narrow, or the trace ends too early to move the hit there, the list folds up.
+   */
+  function viewOf(t, hit) {
+    const length = Math.max(hit.end_ns - hit.start_ns, LEAST_ROOM_NS);
+    const free = t.plotWidth - coveredBy(t);
+    const perPixel = (5 * length) / free;
+    const start = (hit.start_ns + hit.end_ns) / 2 - 2.5 * length;
+    const end = start + perPixel * t.plotWidth;
+    const isLate = end > t.view.limit && hit.end_ns > t.view.limit - perPixel * (t.plotWidth - free);
+    if (free === t.plotWidth || (free >= LEAST_FREE_PX && !isLate)) return [start, end];
+    setFolded(true);
+    return viewOf(t, hit);
+  }
+
   async function jump(index) {
     const hit = await hitAt(index);
     const t = primary();
     if (!hit || !t) return;
     search.at = index;
-    const room = Math.max(hit.end_ns - hit.start_ns, LEAST_ROOM_NS) * 2;
-    t.view.set(hit.start_ns - room, hit.end_ns + room);
-    t.select(hit.table, hit.row);
+    const place = viewOf(t, hit);
+    t.view.set(...place);
+    t.select(hit.table, hit.row, place);
     const top = index * ROW;
     const { list } = parts;
-    if (top < list.scrollTop || top + ROW > list.scrollTop + list.clientHeight) {
+    if (top < list.scrollTop || top + ROW > list.scrollTop + list.clientHeight - list.firstChild.offsetHeight) {
       list.scrollTop = Math.max(0, top - list.clientHeight / 2);
     }
     render();

@@ -245,11 +245,13 @@
       grid.append(part);
     }
     box.append(head, grid);
+    box.tabIndex = 0; // it can be scrolled by keys where the window is low
     box.addEventListener('keydown', (event) => {
-      if (event.key === 'Escape' || event.key === '?') closeHelp(t);
-      else if (event.key !== 'Tab') return;
-      event.preventDefault(); // the only control is the close button, so Tab stays on it
       event.stopPropagation();
+      if (event.key === 'Escape' || event.key === '?') closeHelp(t);
+      else if (event.key === 'Tab') (document.activeElement === close ? box : close).focus();
+      else return;
+      event.preventDefault();
     });
     t.help = box;
     t.element.append(box);

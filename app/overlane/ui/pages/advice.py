@@ -129,8 +129,9 @@ def _checked(found: dict[str, Any]) -> list[Component]:
 _PAGE = StudyPage(
     NAME,
     TITLE,
-    "What to change first: findings about right results come first, then those that cost the most time. Each "
-    "row of evidence leads to the timeline.",
+    "What to change first: findings about right results come first, then those that cost the most time. The "
+    "cost is the most time that the change can save, not how long streams stood still, which Waits and "
+    "barriers adds up. Each row of evidence leads to the timeline.",
     _rows,
     _show,
     "Checking the rules …",

@@ -249,7 +249,8 @@ def actions(listing: Listing, *, current: str | None) -> list[Component]:
 
 
 def _holdings(facts: TraceFacts) -> list[tuple[str, str]]:
-    many_ranks = [rank for rank in facts.ranks if rank is not None]
+    # A trace of one process calls its rank 0, whether there were others or not.
+    ranks = [rank for rank in facts.ranks if rank is not None] if facts.ranks != (0,) else []
     pairs = [
         ("device", facts.device_words),
         ("span", format_ns(facts.span_ns)),
@@ -262,7 +263,7 @@ def _holdings(facts: TraceFacts) -> list[tuple[str, str]]:
         ("synchronizations", format_count(facts.row_counts.get("syncs", 0))),
         ("ranges", format_count(facts.row_counts.get("ranges", 0))),
         ("partitions", format_count(facts.partition_count) if facts.partition_count else ""),
-        ("ranks", ", ".join(str(rank) for rank in many_ranks)),
+        ("rank" if len(ranks) == 1 else "ranks", ", ".join(str(rank) for rank in ranks)),
     ]
     return [(label, text) for label, text in pairs if text]
 

@@ -242,11 +242,12 @@ def _is_shown(path: str | None) -> bool:
 def _opened(store: TraceStore, state: dict[str, Any] | None) -> OpenedTrace | Component:
     """Return the trace that is shown, or why there is none."""
     if not state or state["state"] in {"none", "loading"}:
-        return notice("No trace is open yet.", "Choose one on the library page, or wait until it is opened.")
+        words = "Choose one on the library page, or wait until it is opened."
+        return notice("No trace is open yet.", words, leads_back=True)
     try:
         opened = store.opened(state["trace"])
     except OverlaneError as error:
-        return notice("The trace cannot be opened.", str(error), kind="failed")
+        return notice("The trace cannot be opened.", str(error), kind="failed", leads_back=True)
     if opened is None:
         return notice("The trace is being opened.", "Its operations are shown as soon as it is read.")
     return opened

@@ -157,9 +157,9 @@ def absence(state: dict[str, Any] | None) -> Component:
     """Return why no trace is drawn: none chosen, still being opened, cannot be read."""
     if not state or state["state"] == "none":
         what = "Choose one on the library page, or start the server with one: overlane serve TRACE"
-        return notice("No trace is open.", what)
+        return notice("No trace is open.", what, leads_back=True)
     if state["state"] == "failed":
-        return notice(f"{state['name']} cannot be opened.", state["reason"], kind="failed")
+        return notice(f"{state['name']} cannot be opened.", state["reason"], kind="failed", leads_back=True)
     done = f"{state['progress']:.0%} read and indexed; this is done once per file."
     if not state["progress"]:
         done = "The first start after an install compiles code too, which takes some seconds."

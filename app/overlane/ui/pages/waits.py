@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from overlane.analysis.causes import CAUSES
@@ -34,6 +34,11 @@ _MOST_BARRIERS = 500
 _MOST_STREAMS = 3
 _MOST_CURVES = 10
 _CAUSES = {cause.name: cause for cause in CAUSES}
+_LOST = (
+    "Lost is how long the held streams stood still, added up over them: three streams that are held for 1 ms "
+    "lose 3 ms. A change gains less, for streams run out of work and the device may be busy meanwhile; how "
+    "much at most is on the page "
+)
 _EARLY = (
     "From issue to start. What is issued early waits long without harm: look at what else than the order of "
     "its own stream an operation waited for."
@@ -120,12 +125,13 @@ def _barriers(found: dict[str, Any], scene: Scene) -> Component:
         else "",
     ]
     said = " ".join(note for note in notes if note)
+    meaning: list[Component | str] = [_LOST, dcc.Link("Advice", href=scene.page_href("advice")), "."]
     return block(
         title,
+        html.P(meaning, className="ov-quiet"),
         html.Div(sums, className="ov-narrow"),
         filled("ov-waits-barriers", BARRIER_COLUMNS, lines, "Barriers, the costliest first"),
         html.P(said, className="ov-quiet") if said else None,
-        note="time lost is added up over the streams that were held",
     )
 
 
