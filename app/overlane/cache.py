@@ -86,6 +86,7 @@ class OpenedTrace:
         self._use = use
         self._timelines: dict[int | None, Timeline] = {}
         self._guard = threading.Lock()
+        self._result_locks: dict[str, threading.Lock] = {}
 
     def timeline(self, rank: int | None) -> Timeline:
         """Return the timeline of one rank; its index is built when it is first asked for.
@@ -116,27 +117,28 @@ class OpenedTrace:
             return kind.open(self.trace, rank, folder)
 
     def result(self, key: str, version: int, compute: Callable[[], _T]) -> _T:
-        """Return a result of an analysis, computed once per entry and version.
+        """Return a result of an analysis, computed once per entry and version; other threads wait for it.
 
         Args:
             key: Names the analysis and its parameters.
             version: Version of the analysis; results of other versions are not used.
-            compute: Returns JSON values.
+            compute: Returns JSON values; it may ask for results of other names.
 
         Returns:
             The value as JSON gives it back. A result that cannot be stored is returned all the same.
         """
         name = hashlib.sha256(f"{version}:{key}".encode()).hexdigest()[:32]
         path = self._folder / "results" / f"{name}.json"
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            if stored["key"] == key and stored["version"] == version:
-                return stored["value"]  # type: ignore[no-any-return]
-        text = json.dumps({"key": key, "version": version, "value": compute()})
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(exist_ok=True)
-            _write_whole(path, text)
-        return json.loads(text)["value"]  # type: ignore[no-any-return]
+        with self._result_locks.setdefault(name, threading.Lock()):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                stored = json.loads(path.read_text(encoding="utf-8"))
+                if stored["key"] == key and stored["version"] == version:
+                    return stored["value"]  # type: ignore[no-any-return]
+            text = json.dumps({"key": key, "version": version, "value": compute()})
+            with contextlib.suppress(OSError):
+                path.parent.mkdir(exist_ok=True)
+                _write_whole(path, text)
+            return json.loads(text)["value"]  # type: ignore[no-any-return]
 
     def arrays(self, key: str, version: int, compute: Callable[[], Arrays]) -> Arrays:
         """Return the arrays of an analysis, computed once per entry and version and mapped when read.

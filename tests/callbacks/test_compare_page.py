@@ -30,6 +30,10 @@ def modes(samples, cache):
 def seen(store, search):
     """What is compared, whether there is nothing to ask for again, and what is missing."""
     state, again, said = follow(store, f"?{search}", "/compare", None, None)
+    for _ in range(600):
+        if again is None or "Aligning" not in text_of(plain(said)):
+            break
+        state, again, said = follow(store, f"?{search}", "/compare", again, None)
     return state, again is None, said
 
 
@@ -108,6 +112,21 @@ def test_three_modes_side_by_side(modes):
     assert "give three or more captures a side (overlane run WORKLOAD --repeat 5 makes five)" in words
     assert critical["pairs_0"] == 10
     assert "It rests on 10 pairs, 10 of them after the same operation." in critical["reason_0"]
+
+
+def test_timelines_are_drawn_before_it_is_known_what_aligns_them(modes):
+    search = f"?{MODES}&align=op:fill&window=5-90"
+    modes.studies._shelves.clear()
+    with modes.studies._quick_turn:
+        state, again, said = follow(modes, search, "/compare", 6, None)
+        assert "Aligning" in text_of(plain(said))
+        chosen = show_choices(modes, state, search)
+    assert (again, state["ready"], state["align"]) == (7, False, "op:fill")
+    assert len(state["shown"]) == 3
+    assert state["shifts"] != [0, 0, 0], "by the start of their work"
+    assert chosen[-1] == "op:fill", "the address keeps what it asks for"
+    assert {"value": "op:fill", "label": "fill"} in chosen[-2]
+    assert seen(modes, f"{MODES}&align=op:fill")[0]["is_aligned"]
 
 
 def test_the_waits_of_the_critical_stream_are_drawn_for_each_mode(modes):

@@ -305,6 +305,16 @@ def test_an_answer_is_made_once_and_waited_for_by_nobody(store):
     assert studies.study(opened, (0, 10)) is not studies.study(opened)
 
 
+def test_what_needs_no_causes_does_not_stand_in_line_behind_them(store):
+    studies, opened = Studies(), store.opened("small")
+    may_go = threading.Event()
+    assert studies.answer(opened, None, "x", lambda _: may_go.wait(60), wait_s=0) is None
+    assert studies.answer(opened, None, "y", lambda _: 5, is_quick=True, wait_s=60) == 5
+    assert studies.answer(opened, None, "z", lambda _: 7, wait_s=0) is None
+    may_go.set()
+    assert studies.answer(opened, None, "z", lambda _: 7, wait_s=60) == 7
+
+
 def test_a_fault_of_an_analysis_is_said_and_hides_nothing_else(store, caplog):
     from overlane.errors import OverlaneError  # noqa: PLC0415
 

@@ -188,6 +188,27 @@ def test_results_are_computed_once_per_version(reader, source, cache):
     assert len(calls) == 4
 
 
+def test_threads_compute_a_result_once(reader, source, cache):
+    opened = cache.open(source)
+    calls, may_end = [], threading.Event()
+
+    def compute():
+        calls.append(1)
+        assert may_end.wait(60)
+        return {"busy_ns": opened.result("part", 1, lambda: 5)}
+
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(opened.result("whole", 1, compute))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert (found, calls) == ([{"busy_ns": 5}] * 4, [1])
+
+
 class Counted:
     """Arrays of an analysis, counting how often they were computed."""
 

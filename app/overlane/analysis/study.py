@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from overlane.analysis.idle import Idle
     from overlane.analysis.isolation import Isolation
     from overlane.analysis.order import Order
+    from overlane.analysis.over_strong import OverStrongs
     from overlane.analysis.partitions import PartitionUse
     from overlane.analysis.redundant_waits import RedundantWaits
     from overlane.analysis.waits import Waits
@@ -40,6 +41,7 @@ __all__ = ["VERSIONS", "Keeper", "Study"]
 
 _T = TypeVar("_T")
 VERSIONS = {
+    "engines": (1, ()),
     "dependencies": (3, ()),
     "waits": (2, ("dependencies",)),
     "idle": (2, ("waits",)),
@@ -47,6 +49,7 @@ VERSIONS = {
     "order": (2, ("dependencies",)),
     "hazards": (2, ("order",)),
     "redundant_waits": (1, ("order",)),
+    "over_strong": (1, ("order",)),
     "critical_path": (1, ("dependencies",)),
 }
 """Version of each result that is kept, and the results that it is made from."""
@@ -104,10 +107,12 @@ class Study:
         self._keep = keep
         self._exclusive = tuple(exclusive)
         self._made: dict[str, Any] = {}
-        self._guard = threading.RLock()
+        self._locks: dict[str, threading.Lock] = {}
 
     def _once(self, name: str, compute: Callable[[], _T]) -> _T:
-        with self._guard:
+        # A lock for each result, so that what needs little does not wait for what takes long. They are always
+        # taken in the order in which results are made from one another.
+        with self._locks.setdefault(name, threading.Lock()):
             if name not in self._made:
                 self._made[name] = compute()
             made: _T = self._made[name]
@@ -136,7 +141,9 @@ class Study:
         """How the engines shared the time."""
         from overlane.analysis.engines import engine_report  # noqa: PLC0415 - each analysis only where asked for
 
-        return self._once("engines", lambda: engine_report(self.trace, window=self.window))
+        return self._kept(
+            "engines", lambda: engine_report(self.trace, window=self.window), is_of_window=True
+        )
 
     @property
     def dependencies(self) -> Dependencies:
@@ -228,6 +235,13 @@ class Study:
         return self._kept(
             "redundant_waits", lambda: redundant_waits(self.trace, self.dependencies, self.order)
         )
+
+    @property
+    def over_strong(self) -> OverStrongs:
+        """Synchronizations that wait for more than anything recorded needs, over the whole trace."""
+        from overlane.analysis.over_strong import over_strong  # noqa: PLC0415
+
+        return self._kept("over_strong", lambda: over_strong(self.trace, self.dependencies, self.order))
 
     @property
     def hazard_places(self) -> np.ndarray[Any, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from overlane.figures.palette import Theme, colour, engine_label, graph_objects, template
 from overlane.figures.units import format_fraction, format_ns
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["busy_bars", "concurrency_bars", "overlap_heatmap"]
 
+NO_HREFS: Mapping[Any, str] = {}
+"""Clicks lead nowhere."""
 _ROW_PX = 34
 _SCALE = {"light": ("#f4f6f9", "#2f6fde"), "dark": ("#1b212a", "#6ea3ff")}
 """An empty cell and a full one."""
@@ -20,12 +22,19 @@ _DARK_TEXT_FROM = 0.55
 """Share of the window from which a cell is so strongly coloured that its text needs the other colour."""
 
 
-def busy_bars(busy_ns: Mapping[str | None, int], window_ns: int, *, theme: Theme) -> go.Figure:
+def busy_bars(
+    busy_ns: Mapping[str | None, int],
+    window_ns: int,
+    *,
+    hrefs: Mapping[str | None, str] = NO_HREFS,
+    theme: Theme,
+) -> go.Figure:
     """Draw one bar per engine: its busy share of the window.
 
     Args:
         busy_ns: Engine to its busy time in ns.
         window_ns: Length of the window in ns, above 0.
+        hrefs: Engine to the address that a click on its bar leads to.
         theme: Page theme.
     """
     go = graph_objects()
@@ -44,6 +53,7 @@ def busy_bars(busy_ns: Mapping[str | None, int], window_ns: int, *, theme: Theme
             ],
             textposition="outside",
             cliponaxis=False,
+            customdata=[hrefs.get(engine, "") for engine in engines],
             hovertemplate="%{y}: %{text} busy<extra></extra>",
         )
     )
@@ -62,6 +72,7 @@ def overlap_heatmap(
     overlap_ns: Mapping[tuple[str | None, str | None], int],
     *,
     window_ns: int,
+    hrefs: Mapping[tuple[str | None, str | None], str] = NO_HREFS,
     theme: Theme,
 ) -> go.Figure:
     """Draw the engine-by-engine matrix: both busy at once; the diagonal is the engine's own busy time.
@@ -71,6 +82,7 @@ def overlap_heatmap(
         overlap_ns: Pair, in either order, to the time in ns when both were busy; an engine with itself is
             its own busy time.
         window_ns: Length of the window in ns, above 0; colours are shares of it.
+        hrefs: Pair, in either order, to the address that a click on its cell leads to.
         theme: Page theme.
     """
     go = graph_objects()
@@ -90,8 +102,10 @@ def overlap_heatmap(
             ygap=2,
             colorscale=[[0, empty], [1, full]],
             showscale=False,
-            customdata=[[f"{format_ns(c)} ({format_fraction(c / window_ns)})" for c in row] for row in cells],
-            hovertemplate="%{y} and %{x}: %{customdata}<extra></extra>",
+            # Dash hands on what belongs to a cell only where it is one text.
+            customdata=[[hrefs.get((a, b)) or hrefs.get((b, a), "") for b in engines] for a in engines],
+            text=[[f"{format_ns(c)} ({format_fraction(c / window_ns)})" for c in row] for row in cells],
+            hovertemplate="%{y} and %{x}: %{text}<extra></extra>",
         )
     )
     for y, row in enumerate(cells):
@@ -110,11 +124,14 @@ def overlap_heatmap(
     return figure
 
 
-def concurrency_bars(times_ns: Mapping[int, int], *, theme: Theme) -> go.Figure:
+def concurrency_bars(
+    times_ns: Mapping[int, int], *, hrefs: Mapping[int, str] = NO_HREFS, theme: Theme
+) -> go.Figure:
     """Draw how long how many operations were open at once, idle included.
 
     Args:
         times_ns: Number of open operations to the time in ns.
+        hrefs: Number of open operations to the address that a click on its bar leads to.
         theme: Page theme.
     """
     go = graph_objects()
@@ -130,8 +147,8 @@ def concurrency_bars(times_ns: Mapping[int, int], *, theme: Theme) -> go.Figure:
             text=[format_fraction(times_ns[number] / total) for number in numbers],
             textposition="outside",
             cliponaxis=False,
-            customdata=[format_ns(times_ns[number]) for number in numbers],
-            hovertemplate="%{x} open: %{customdata} (%{text})<extra></extra>",
+            customdata=[[hrefs.get(number, ""), format_ns(times_ns[number])] for number in numbers],
+            hovertemplate="%{x} open: %{customdata[1]} (%{text})<extra></extra>",
         )
     )
     figure.update_layout(template=template(theme), height=200, bargap=0.35, margin={"t": 24})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 from overlane.errors import OverlaneError
 from overlane.figures.units import format_ns
 from overlane.ui.links import parse_search
+from overlane.ui.studies import MOMENT_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,20 +22,22 @@ if TYPE_CHECKING:
     from overlane.ui.store import TraceStore
 
 __all__ = [
+    "AT_START",
     "MOST_SIDES",
     "Wish",
-    "alignments",
+    "aligned",
     "comparison",
     "open_sides",
     "parse_wish",
     "sides_of",
-    "windows_of",
 ]
 
 _Window = tuple[int, int]
 
 MOST_SIDES = 4
 """Sides whose timelines are drawn under each other."""
+AT_START = {"value": "start", "label": "start of the device's work"}
+"""The alignment that is always there."""
 _MOST_CAPTURES = 40
 VERSION = 5
 """Changes with what a comparison holds."""
@@ -110,7 +114,11 @@ def open_sides(store: TraceStore, sides: list[tuple[str, ...]]) -> tuple[list[li
 
 
 def comparison(
-    store: TraceStore, sides: Sequence[Sequence[OpenedTrace]], windows: Sequence[Sequence[_Window | None]]
+    store: TraceStore,
+    sides: Sequence[Sequence[OpenedTrace]],
+    windows: Sequence[Sequence[_Window | None]],
+    *,
+    wait_s: float = MOMENT_S,
 ) -> dict[str, Any] | None:
     """Return the comparison of a run with the baseline as JSON, None while it is made in the background.
 
@@ -120,6 +128,7 @@ def comparison(
         store: Its studies are used.
         sides: Captures of the baseline, and of the run.
         windows: Window of each capture, None for all of it.
+        wait_s: Wait so long for it.
 
     Raises:
         OverlaneError: It could not be made.
@@ -135,7 +144,7 @@ def comparison(
     def made(_study: Study) -> dict[str, Any]:
         return first.result(key, VERSION, lambda: _compare(store, sides, windows).to_json())
 
-    return store.studies.answer(first, window, key, made)
+    return store.studies.answer(first, window, key, made, wait_s=wait_s)
 
 
 def _compare(
@@ -150,8 +159,56 @@ def _compare(
     return compare_studies(candidate, baseline)
 
 
-def windows_of(
-    sides: Sequence[Sequence[OpenedTrace]], window: _Window | None, align: str
+@dataclass(frozen=True)
+class _Marks:
+    """What a capture can be aligned with others by.
+
+    Attributes:
+        start_ns: Start of its device's work.
+        span_ns: Its span.
+        ranges: First step or outer range of each name.
+        operations: First start of each operation by plain name, those that cost most first.
+    """
+
+    start_ns: int
+    span_ns: int
+    ranges: dict[str, _Window]
+    operations: dict[str, int]
+
+
+def _marks_of(store: TraceStore, captures: Sequence[OpenedTrace]) -> list[_Marks] | None:
+    """Return what captures can be aligned by, None while it is looked for in the background.
+
+    Args:
+        store: Its studies are used.
+        captures: The captures; each keeps what was found.
+
+    Raises:
+        OverlaneError: It could not be found.
+    """
+    found: list[_Marks | None] = []
+    for one in captures:
+        wait_s = 0.0 if None in found else MOMENT_S
+        build = partial(_marks, one)
+        found.append(store.studies.answer(one, None, "marks", build, is_quick=True, wait_s=wait_s))
+    there = [one for one in found if one is not None]
+    return there if len(there) == len(found) else None
+
+
+def _marks(opened: OpenedTrace, study: Study) -> _Marks:
+    found = opened.result("marks", VERSION, lambda: _found_marks(study.trace))
+    ranges = {name: (low, high) for name, (low, high) in found["ranges"].items()}
+    return replace(_plain_marks(study.trace), ranges=ranges, operations=found["operations"])
+
+
+def _plain_marks(trace: Trace) -> _Marks:
+    """Return what a capture can be aligned by without looking at more than its first operation."""
+    starts = trace.column("ops", "start_ns")
+    return _Marks(int(starts[0]) if len(starts) else 0, trace.span_ns, {}, {})
+
+
+def _windows_of(
+    sides: Sequence[Sequence[_Marks]], window: _Window, align: str
 ) -> tuple[list[list[_Window | None]], str]:
     """Return the window of each capture that answers to a window of the baseline, and what they are in words.
 
@@ -160,27 +217,25 @@ def windows_of(
 
     Args:
         sides: Captures of each side, the baseline first.
-        window: Window in the baseline's first capture, None for whole captures.
-        align: The moment, as in `alignments`.
+        window: Window in the baseline's first capture.
+        align: The moment, as in `_alignments`.
     """
-    if window is None:
-        return [[None] * len(side) for side in sides], ""
-    name = next((key for key, found in _ranges(sides[0][0]).items() if found == window), None)
+    name = next((key for key, found in sides[0][0].ranges.items() if found == window), None)
     length = format_ns(window[1] - window[0])
     every = [one for side in sides for one in side]
-    if name is not None and all(name in _ranges(one) for one in every):
-        return [[_ranges(one)[name] for one in side] for side in sides], f"Only {name} of each ({length})."
-    moments = alignments(every, align)["origins_ns"]
+    if name is not None and all(name in one.ranges for one in every):
+        return [[one.ranges[name] for one in side] for side in sides], f"Only {name} of each ({length})."
+    moments = _alignments(every, align)["origins_ns"]
     shifted: list[_Window | None] = []
     for one, moment in zip(every, moments, strict=True):
         low = max(window[0] + moment - moments[0], 0)
-        shifted.append((low, max(min(window[1] + moment - moments[0], one.trace.span_ns + 1), low)))
+        shifted.append((low, max(min(window[1] + moment - moments[0], one.span_ns + 1), low)))
     parts = iter(shifted)
     words = f"Only a window of {length}, in each capture as far from where they are aligned."
     return [[next(parts) for _ in side] for side in sides], words
 
 
-def alignments(sides: list[OpenedTrace], wanted: str) -> dict[str, Any]:
+def _alignments(sides: Sequence[_Marks], wanted: str) -> dict[str, Any]:
     """Return how the timelines can be aligned and where they are.
 
     Args:
@@ -191,51 +246,115 @@ def alignments(sides: list[OpenedTrace], wanted: str) -> dict[str, Any]:
         `choices` (list of `value` and `label`), `value` (the one in effect), `origins_ns` (for each side the
         moment that lies under the others').
     """
-    starts = [_first_start(one.trace) for one in sides]
-    ranges = [_first_of_ranges(one) for one in sides]
-    operations = [_first_of_operations(one) for one in sides]
-    common = [name for name in ranges[0] if all(name in other for other in ranges)] if sides else []
-    alike = [name for name in operations[0] if all(name in other for other in operations)] if sides else []
-    choices = [{"value": "start", "label": "start of the device's work"}]
+    starts = {
+        "range": [{name: window[0] for name, window in one.ranges.items()} for one in sides],
+        "op": [one.operations for one in sides],
+    }
+    common, alike = (
+        [name for name in found[0] if all(name in other for other in found)] if found else []
+        for found in starts.values()
+    )
+    choices = [AT_START]
     choices += [{"value": f"range:{name}", "label": f"range {name}"} for name in common[:100]]
     choices += [{"value": f"op:{name}", "label": f"first {name}"} for name in alike[:200]]
     kind, _, name = wanted.partition(":")
-    found = {"range": ranges, "op": operations}.get(kind)
-    if found is not None and all(name in one for one in found):
-        return {"choices": choices, "value": wanted, "origins_ns": [one[name] for one in found]}
-    return {"choices": choices, "value": "start", "origins_ns": starts}
+    if kind in starts and all(name in one for one in starts[kind]):
+        return {"choices": choices, "value": wanted, "origins_ns": [one[name] for one in starts[kind]]}
+    return {"choices": choices, "value": "start", "origins_ns": [one.start_ns for one in sides]}
 
 
-def _first_start(trace: Trace) -> int:
-    starts = trace.column("ops", "start_ns")
-    return int(starts[0]) if len(starts) else 0
+def aligned(
+    store: TraceStore,
+    wish: Wish,
+    opened: Sequence[Sequence[OpenedTrace]],
+    sides: Sequence[tuple[str, ...]],
+) -> dict[str, Any]:
+    """Return what is drawn, how it is shifted and the windows that are compared.
+
+    While it is not known what captures can be aligned by, they are drawn by the start of their work.
+
+    Args:
+        store: Its studies are used.
+        wish: What the address asks for.
+        opened: Captures of each side.
+        sides: Their ids.
+
+    Returns:
+        `shown` (trace and label of each timeline), `shifts` (ns), `window` (what is in view at first, on the
+        shared axis), `key` (changes with what is drawn), `choices` and `align` (as in `_alignments`),
+        `windows` (of each capture, None for all of it), `narrowed` (these in words), `is_aligned` (it is as
+        the address asks), `ready` (there is something to compare).
+
+    Raises:
+        OverlaneError: What they can be aligned by could not be found.
+    """
+    every = [one for side in opened for one in side]
+    needed = every if wish.window else [side[0] for side in opened]
+    marks = _marks_of(store, needed)
+    is_aligned = marks is not None
+    if marks is None:
+        wish = replace(wish, window=None)
+        needed = [side[0] for side in opened]
+        marks = [_plain_marks(one.trace) for one in needed]
+    of_capture = dict(zip(map(id, needed), marks, strict=True))
+    firsts = [of_capture[id(side[0])] for side in opened]
+    state = _drawn(store, wish.align if is_aligned else "start", firsts[:MOST_SIDES], sides)
+    windows: list[list[_Window | None]] = [[None] * len(side) for side in sides]
+    words = ""
+    if wish.window:
+        by_side = [[of_capture[id(one)] for one in side] for side in opened]
+        windows, words = _windows_of(by_side, wish.window, wish.align)
+    if words:
+        low, high = windows[0][0] or (0, 0)
+        shift, room = state["shifts"][0], max((high - low) // 20, 1000)
+        state["window"] = [max(low + shift - room, 0), high + shift + room]
+        state["key"] += f" {low}-{high}"
+    ready = is_aligned and len(sides) > 1
+    if not is_aligned:
+        state |= {"align": wish.align, "choices": []}
+    return state | {"ready": ready, "is_aligned": is_aligned, "windows": windows, "narrowed": words}
 
 
-def _first_of_ranges(opened: OpenedTrace) -> dict[str, int]:
-    """Return the first start of each step and outer range, by name."""
-    return {name: window[0] for name, window in _ranges(opened).items()}
+def _drawn(
+    store: TraceStore, align: str, marks: Sequence[_Marks], sides: Sequence[tuple[str, ...]]
+) -> dict[str, Any]:
+    """Return the timelines to draw and how they are shifted against one another."""
+    found = _alignments(marks, align)
+    origins = found["origins_ns"]
+    shifts = [max(origins) - origin for origin in origins]
+    names = [store.listing(side[0]).name for side in sides[:MOST_SIDES]]
+    more = [f" and {len(side) - 1} more" if len(side) > 1 else "" for side in sides[:MOST_SIDES]]
+    words = ["baseline", *(["compared"] * (len(names) - 1))]
+    window = None
+    if found["value"] != "start":
+        window = [max(max(origins) - 2_000_000, 0), max(origins) + 8_000_000]
+    else:
+        reach = max(one.span_ns - origin for one, origin in zip(marks, origins, strict=True))
+        room = max(reach // 50, 1000)
+        window = [max(max(origins) - room, 0), max(origins) + reach + room]
+    return {
+        "choices": found["choices"],
+        "align": found["value"],
+        "shifts": shifts,
+        "window": window,
+        "shown": [
+            {"trace": side[0], "label": f"{word}: {name}{extra_words}"}
+            for side, word, name, extra_words in zip(sides, words, names, more, strict=False)
+        ],
+        "key": f"{list(sides)} {found['value']}",
+    }
 
 
-def _ranges(opened: OpenedTrace) -> dict[str, _Window]:
-    """Return the first step or outer range of each name."""
+def _found_marks(trace: Trace) -> dict[str, Any]:
+    from overlane.analysis.steps import steps  # noqa: PLC0415 - loads compiled code
 
-    def compute() -> dict[str, _Window]:
-        from overlane.analysis.steps import steps  # noqa: PLC0415 - loads compiled code
-
-        found: dict[str, _Window] = {}
-        for step in steps(opened.trace, rank=opened.trace.ranks[0]):
-            found.setdefault(step.name, (step.start_ns, step.end_ns))
-        return found
-
-    return {name: (low, high) for name, (low, high) in opened.result("ranges", VERSION, compute).items()}
+    ranges: dict[str, _Window] = {}
+    for step in steps(trace, rank=trace.ranks[0]):
+        ranges.setdefault(step.name, (step.start_ns, step.end_ns))
+    return {"ranges": ranges, "operations": _first_of_operations(trace)}
 
 
-def _first_of_operations(opened: OpenedTrace) -> dict[str, int]:
-    """Return the first start of each operation by plain name, those that cost most first."""
-    return opened.result("first operations", VERSION, lambda: _found_operations(opened.trace))
-
-
-def _found_operations(trace: Trace) -> dict[str, int]:
+def _first_of_operations(trace: Trace) -> dict[str, int]:
     import numpy as np  # noqa: PLC0415
 
     from overlane.analysis.matching import group  # noqa: PLC0415 - loads compiled code
@@ -243,8 +362,8 @@ def _found_operations(trace: Trace) -> dict[str, int]:
     groups = group([trace])
     (capture,) = groups.captures
     work = np.bincount(capture.group, capture.duration_ns, len(groups.keys))
-    first = np.full(len(groups.keys), np.iinfo(np.int64).max)
-    np.minimum.at(first, capture.group, capture.start_ns)
+    first = np.zeros(len(groups.keys), np.int64)
+    first[capture.group[::-1]] = capture.start_ns[::-1]  # rows stand in the order of their starts
     found: dict[str, int] = {}
     for number in np.argsort(-work).tolist():
         name = groups.keys[number][3]

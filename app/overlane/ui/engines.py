@@ -6,24 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dash import dcc, html
+from dash import html
 from dash.development.base_component import Component
 
 from overlane.figures.overlap import busy_bars, concurrency_bars, overlap_heatmap
-from overlane.figures.palette import Theme, engine_label
+from overlane.figures.palette import engine_label
 from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
-from overlane.ui import ids
 from overlane.ui.links import around, timeline_href
-from overlane.ui.parts import GRAPH_CONFIG, goto, heading, swatch, table
+from overlane.ui.parts import goto, heading, swatch, table
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-    from overlane.cache import OpenedTrace
     from overlane.trace import Trace
-    from overlane.ui.studies import Studies
+    from overlane.ui.studied import Scene
 
-__all__ = ["Place", "device_section", "device_summary", "places_of", "report_of"]
+__all__ = ["Place", "device_section", "device_summary", "places_of"]
 
 
 @dataclass(frozen=True)
@@ -68,24 +66,6 @@ class Place:
         if not proof or not href:
             return html.Span(words, title=exact)
         return goto(words, href, title=f"{exact}; its longest stretch is {exact_ns(proof[1] - proof[0])}")
-
-
-REPORT_VERSION = 1
-"""Changes with what `engine_report` gives, so that stored results of older versions are computed anew."""
-
-
-def report_of(studies: Studies, opened: OpenedTrace, window: tuple[int, int] | None = None) -> dict[str, Any]:
-    """Return the engine report of a trace as JSON; that of the whole trace is kept with it.
-
-    Args:
-        studies: The server's studies.
-        opened: The trace.
-        window: Start and end in ns, None for the whole trace.
-    """
-    study = studies.study(opened, window)
-    if window is not None:
-        return study.engines.to_json()
-    return opened.result("engines", REPORT_VERSION, lambda: study.engines.to_json())  # noqa: PLW0108 - only if not kept
 
 
 def places_of(trace: Trace, trace_id: str, devices: Sequence[dict[str, Any]]) -> list[Place]:
@@ -223,61 +203,40 @@ def device_summary(device: dict[str, Any], place: Place) -> list[Component]:
     return [html.H3(device_title(device, place)), facts, *tables, overlap_table(device, place)]
 
 
-def _block(
-    title: str, chart: dict[str, Any], figure: go.Figure, links: dict[str, str], numbers: Component
-) -> list[Component]:
-    """Return a chart under its heading, with the same numbers as a table.
-
-    Args:
-        title: Heading.
-        chart: Id of the chart.
-        figure: Chart; it takes the links with it to the browser, where a click is answered.
-        links: Name of a bar, or names of row and column of a cell, to the address that it leads to.
-        numbers: Table.
-    """
-    figure.update_layout(meta={"links": {name: href for name, href in links.items() if href}})
-    style = {"height": figure.layout.height}
-    return [heading(title), dcc.Graph(id=chart, figure=figure, config=GRAPH_CONFIG, style=style), numbers]
+def _chart(scene: Scene, name: str, title: str, figure: go.Figure, numbers: Component) -> list[Component]:
+    """Return a chart under its heading, with the same numbers as a table."""
+    return [heading(title), scene.chart(name, figure, f"{title}, as in the table"), numbers]
 
 
-def _chart_id(kind: str, device: dict[str, Any]) -> dict[str, Any]:
-    return {"type": ids.CHART, "kind": kind, "device": f"{device['rank']} {device['device_id']}"}
-
-
-def device_section(device: dict[str, Any], place: Place, theme: Theme) -> Component:
+def device_section(device: dict[str, Any], place: Place, scene: Scene) -> Component:
     """Return the whole report of one device: headline numbers, charts, and the same numbers as tables."""
-    window = max(device["window_ns"], 1)
+    window, number = max(device["window_ns"], 1), f"{device['rank']} {device['device_id']}"
     busy = {item["engine"]: item["busy_ns"] for item in device["engines"]}
+    bars = {item["engine"]: place.href(item["longest_ns"]) for item in device["engines"]}
     pairs = {(pair["engine_a"], pair["engine_b"]): pair["overlap_ns"] for pair in device["overlap"]}
     pairs |= {(engine, engine): ns for engine, ns in busy.items()}
+    cells = {(one["engine_a"], one["engine_b"]): place.href(one["longest_ns"]) for one in device["overlap"]}
+    cells |= {(engine, engine): href for engine, href in bars.items()}
     levels = {item["level"]: item["ns"] for item in device["concurrency"]}
-    bars = {engine_label(item["engine"]): place.href(item["longest_ns"]) for item in device["engines"]}
-    cells = {f"{name}|{name}": href for name, href in bars.items()}
-    for pair in device["overlap"]:
-        a, b = engine_label(pair["engine_a"]), engine_label(pair["engine_b"])
-        cells[f"{a}|{b}"] = cells[f"{b}|{a}"] = place.href(pair["longest_ns"])
-    # The chart names the bar of level 0 "idle".
-    stacks = {str(x["level"] or "idle"): place.href(x["longest_ns"]) for x in device["concurrency"]}
+    steps = {item["level"]: place.href(item["longest_ns"]) for item in device["concurrency"]}
     left = [
-        *_block(
+        *_chart(
+            scene,
+            f"busy {number}",
             "Busy time of each engine",
-            _chart_id("busy", device),
-            busy_bars(busy, window, theme=theme),
-            bars,
+            busy_bars(busy, window, hrefs=bars, theme=scene.theme),
             busy_table(device, place),
         ),
-        *_block(
+        *_chart(
+            scene,
+            f"levels {number}",
             "Operations open at once",
-            _chart_id("levels", device),
-            concurrency_bars(levels, theme=theme),
-            stacks,
+            concurrency_bars(levels, hrefs=steps, theme=scene.theme),
             concurrency_table(device, place),
         ),
     ]
-    matrix = overlap_heatmap(list(busy), pairs, window_ns=window, theme=theme)
-    right = _block(
-        "Both busy at once", _chart_id("pairs", device), matrix, cells, overlap_table(device, place)
-    )
+    matrix = overlap_heatmap(list(busy), pairs, window_ns=window, hrefs=cells, theme=scene.theme)
+    right = _chart(scene, f"pairs {number}", "Both busy at once", matrix, overlap_table(device, place))
     return html.Section(
         [
             html.H2(device_title(device, place)),

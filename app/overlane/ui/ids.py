@@ -4,7 +4,6 @@ from __future__ import annotations
 
 __all__ = [
     "CAPABILITIES",
-    "CHART",
     "COMPARE",
     "DETAILS",
     "FAULT",
@@ -20,7 +19,6 @@ __all__ = [
     "NAV",
     "NOTICE",
     "OPEN",
-    "OVERLAP",
     "POLL",
     "RANGE",
     "RANGE_PANEL",
@@ -74,9 +72,6 @@ LIBRARY_OPEN = "ov-library-open"
 LIBRARY_RESCAN = "ov-library-rescan"
 LIBRARY_FOUND = "ov-library-found"
 WHY = "ov-why"  # type of the ids of what opens the reasons of a card
-
-OVERLAP = "ov-overlap"
-CHART = "ov-chart"  # type of the ids of charts, one per kind and device
 
 
 def page_id(name: str) -> str:

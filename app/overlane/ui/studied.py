@@ -187,6 +187,7 @@ class StudyPage:
         rows: Makes plain values from a study, in a background thread.
         show: Makes elements of these values.
         computing: What is said meanwhile.
+        is_quick: The rows need none of the causes.
         below: Static elements below the shown ones.
     """
 
@@ -196,6 +197,7 @@ class StudyPage:
     rows: Callable[[Study], dict[str, Any]]
     show: Callable[[dict[str, Any], Scene], Sequence[Component]]
     computing: str
+    is_quick: bool = False
     below: Sequence[Component] = field(default_factory=list)
 
     @property
@@ -269,7 +271,7 @@ class StudyPage:
             if not opened.trace.table("ops").num_rows:
                 words = "This trace holds no device operation, only the host's."
                 return notice("No GPU work.", words, kind="warning"), True, wanted
-            found = store.studies.answer(opened, window, self.name, self.rows)
+            found = store.studies.answer(opened, window, self.name, self.rows, is_quick=self.is_quick)
         except OverlaneError as error:
             said = notice("There is nothing to show.", str(error), kind="failed", leads_back=True)
             return said, True, None

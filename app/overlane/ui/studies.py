@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from overlane.analysis.study import Study
     from overlane.cache import OpenedTrace
 
-__all__ = ["Studies"]
+__all__ = ["MOMENT_S", "Studies"]
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -67,6 +67,7 @@ class Studies:
         self._shelves: OrderedDict[_Key, _Shelf] = OrderedDict()
         self._guard = threading.Lock()
         self._turn = threading.Lock()
+        self._quick_turn = threading.Lock()
 
     def study(self, opened: OpenedTrace, window: tuple[int, int] | None = None) -> Study:
         """Return the study of a trace and a window; what it computes is kept with the trace.
@@ -85,6 +86,7 @@ class Studies:
         name: str,
         build: Callable[[Study], _T],
         *,
+        is_quick: bool = False,
         wait_s: float = MOMENT_S,
     ) -> _T | None:
         """Return what is made from a study, None while it is computed in the background.
@@ -94,6 +96,7 @@ class Studies:
             window: Start and end in ns, None for the whole trace.
             name: Names what is made; each is made once.
             build: Makes it; not None.
+            is_quick: It needs none of the causes, so it does not stand in line behind them.
             wait_s: Wait so long for it.
 
         Raises:
@@ -104,7 +107,7 @@ class Studies:
             job = shelf.jobs.get(name)
             if job is None:
                 job = shelf.jobs[name] = _Job()
-                work = (job, shelf.study, build)
+                work = (job, shelf.study, build, is_quick)
                 threading.Thread(target=self._work, args=work, name=f"overlane-{name}", daemon=True).start()
         job.done.wait(wait_s)
         if job.error:
@@ -127,12 +130,14 @@ class Studies:
         self._shelves.move_to_end(key)
         return self._shelves[key]
 
-    def _work(self, job: _Job, study: Study, build: Callable[[Study], Any]) -> None:
-        with self._turn:  # one after the other: each takes all the memory and cores that it can get
+    def _work(self, job: _Job, study: Study, build: Callable[[Study], Any], is_quick: bool) -> None:
+        # One after the other: each takes all the memory and cores that it can get.
+        with self._quick_turn if is_quick else self._turn:
             try:
-                prepare, self._prepare = self._prepare, None
-                if prepare is not None:
-                    prepare()
+                if not is_quick:
+                    prepare, self._prepare = self._prepare, None
+                    if prepare is not None:
+                        prepare()
                 job.answer = build(study)
             except OverlaneError as error:
                 job.error = str(error)

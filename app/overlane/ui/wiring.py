@@ -10,8 +10,15 @@ from collections.abc import Callable
 from typing import Any
 
 import dash
+from dash import Input
 
-__all__ = ["wire", "wire_script"]
+__all__ = ["wire", "wire_again", "wire_script"]
+
+# An interval would ask before slow answers come, and a page drops the answer of a question that it has asked
+# anew. Dash allows no circle of outputs.
+_AGAIN = """function(turn) {
+    if (turn) setTimeout(() => dash_clientside.set_props('TURN', {data: turn}), 300);
+}"""
 
 
 def wire(app: dash.Dash, function: Callable[..., Any], *parts: Any, first_call: bool = True) -> None:
@@ -38,3 +45,14 @@ def wire_script(app: dash.Dash, script: str, *parts: Any, first_call: bool = Tru
     app.clientside_callback(  # type: ignore[no-untyped-call]
         script, *parts, prevent_initial_call=not first_call
     )
+
+
+def wire_again(app: dash.Dash, again: str, turn: str) -> None:
+    """Let a Python callback ask again a moment after it has answered "not yet".
+
+    Args:
+        app: App to attach to.
+        again: Id of the store where it leaves a number that grows, None when it need not ask again.
+        turn: Id of the store that is among its inputs; the number arrives there.
+    """
+    wire_script(app, _AGAIN.replace("TURN", turn), Input(again, "data"), first_call=False)

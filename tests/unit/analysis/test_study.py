@@ -59,7 +59,7 @@ def test_nothing_kept_is_computed_again(samples, cache, monkeypatch):
     again = cache.open(samples["event-chain.overlane"])
     for name in KEPT:
         module = {"order": "order"}.get(name, name)
-        function = {"order": "happens_before"}.get(name, name)
+        function = {"order": "happens_before", "engines": "engine_report"}.get(name, name)
         monkeypatch.setattr(
             f"overlane.analysis.{module}.{function}", lambda *_, name=name, **__: pytest.fail(f"{name} again")
         )
@@ -153,6 +153,28 @@ def test_threads_compute_each_analysis_once(samples, monkeypatch):
     for thread in threads:
         thread.join()
     assert calls == [1]
+
+
+def test_what_needs_little_does_not_wait_for_what_takes_long(samples, monkeypatch):
+    """How engines shared the time is told while another thread is still at the dependencies."""
+    may_end, has_begun = threading.Event(), threading.Event()
+    real = dependencies.dependencies
+
+    def slow(trace):
+        has_begun.set()
+        assert may_end.wait(60)
+        return real(trace)
+
+    monkeypatch.setattr(dependencies, "dependencies", slow)
+    study = Study(open_trace(samples["event-chain.overlane"]))
+    thread = threading.Thread(target=lambda: study.waits)
+    thread.start()
+    assert has_begun.wait(60)
+    assert study.engines.devices
+    assert thread.is_alive()
+    may_end.set()
+    thread.join()
+    assert len(study.waits.wait_ns) == len(study.work)
 
 
 @pytest.mark.parametrize("by", ["stream", "partition", "name", "cause"])

@@ -21,19 +21,20 @@ from overlane.ui.changes import (
     summary,
 )
 from overlane.ui.compared import (
+    AT_START,
     MOST_SIDES,
     Wish,
-    alignments,
+    aligned,
     comparison,
     open_sides,
     parse_wish,
     sides_of,
-    windows_of,
 )
 from overlane.ui.compared_charts import CHARTS_SHOWN, chart_section, chart_values, register_charts
 from overlane.ui.grids import COPY_SCRIPT, grid, grid_height
 from overlane.ui.parts import extra, heading, notice
-from overlane.ui.wiring import wire, wire_script
+from overlane.ui.studies import MOMENT_S
+from overlane.ui.wiring import wire, wire_again, wire_script
 
 if TYPE_CHECKING:
     import dash
@@ -60,12 +61,6 @@ def timeline_id(place: int) -> str:
     """Return the id of the timeline of a side."""
     return f"compare-{place}"
 
-
-# Asks again a moment after the answer "not yet" has come: an interval would ask before slow answers come, and
-# a page drops the answer of a question that it has asked anew. Dash allows no circle of outputs.
-_AGAIN = """function(turn) {
-    if (turn) setTimeout(() => dash_clientside.set_props('TURN', {data: turn}), 300);
-}"""
 
 # Writes the choices into the address; the rest of it stays.
 _CHOOSE = """function(base, runs, repeats, align, search, path) {
@@ -248,7 +243,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         State(STATE, "data"),
     )
     for again, turn in ((OPEN_AGAIN, OPEN_TURN), (COMPARE_AGAIN, COMPARE_TURN)):
-        wire_script(app, _AGAIN.replace("TURN", turn), Input(again, "data"), first_call=False)
+        wire_again(app, again, turn)
     wire(
         app,
         partial(show_choices, store),
@@ -352,6 +347,7 @@ def follow(
         "shown": [],
         "ready": False,
         "align": wish.align,
+        "is_aligned": False,
         "window": None,
     }
     said: Any = None
@@ -363,44 +359,17 @@ def follow(
             "Choose a second run above; a baseline alone has nothing to be held against.",
         )
     if not missing and sides:
-        windows, words = windows_of(opened, wish.window, wish.align)
-        state |= _drawn(store, wish, [side[0] for side in opened][:MOST_SIDES], sides)
-        state |= {"ready": len(sides) > 1, "windows": windows, "narrowed": words}
-        if words:
-            low, high = windows[0][0] or (0, 0)
-            shift, room = state["shifts"][0], max((high - low) // 20, 1000)
-            state["window"] = [max(low + shift - room, 0), high + shift + room]
-            state["key"] += f" {low}-{high}"
+        try:
+            found = aligned(store, wish, opened, sides)
+        except OverlaneError as error:
+            said = notice("The runs cannot be aligned.", str(error), kind="failed")
+        else:
+            state |= found
+            is_waiting = not found["is_aligned"]
+            if is_waiting:
+                said = notice("Aligning …", "Steps and first operations are looked for, once per file.")
     state = json.loads(json.dumps(state))  # as it comes back, to be compared
     return (no_update if state == before else state), (turn or 0) + 1 if is_waiting else None, said
-
-
-def _drawn(store: TraceStore, wish: Wish, opened: list[Any], sides: list[tuple[str, ...]]) -> dict[str, Any]:
-    """Return the timelines to draw and how they are shifted against one another."""
-    found = alignments(opened, wish.align)
-    origins = found["origins_ns"]
-    shifts = [max(origins) - origin for origin in origins]
-    names = [store.listing(side[0]).name for side in sides[:MOST_SIDES]]
-    more = [f" and {len(side) - 1} more" if len(side) > 1 else "" for side in sides[:MOST_SIDES]]
-    words = ["baseline", *(["compared"] * (len(names) - 1))]
-    window = None
-    if found["value"] != "start":
-        window = [max(max(origins) - 2_000_000, 0), max(origins) + 8_000_000]
-    else:
-        reach = max(one.trace.span_ns - origin for one, origin in zip(opened, origins, strict=True))
-        room = max(reach // 50, 1000)
-        window = [max(max(origins) - room, 0), max(origins) + reach + room]
-    return {
-        "choices": found["choices"],
-        "align": found["value"],
-        "shifts": shifts,
-        "window": window,
-        "shown": [
-            {"trace": side[0], "label": f"{word}: {name}{extra_words}"}
-            for side, word, name, extra_words in zip(sides, words, names, more, strict=False)
-        ],
-        "key": f"{sides} {found['value']}",
-    }
 
 
 def show_choices(store: TraceStore, state: dict[str, Any] | None, search: str | None) -> Any:
@@ -414,7 +383,10 @@ def show_choices(store: TraceStore, state: dict[str, Any] | None, search: str | 
         if one.state != "failed"
     ]
     wish = _wish(store, search)
-    choices = state.get("choices") or [{"value": "start", "label": "start of the device's work"}]
+    choices = state.get("choices") or [AT_START]
+    is_offered = any(one["value"] == state["align"] for one in choices)
+    if not is_offered and not state["is_aligned"]:  # else the address would lose what it asks for
+        choices = [*choices, {"value": state["align"], "label": state["align"].partition(":")[2]}]
     return (
         data,
         list(wish.baseline),
@@ -422,7 +394,7 @@ def show_choices(store: TraceStore, state: dict[str, Any] | None, search: str | 
         list(wish.runs),
         "repeats" if wish.are_repeats else "runs",
         choices,
-        state["align"] if any(one["value"] == state["align"] for one in choices) else "start",
+        state["align"] if is_offered or not state["is_aligned"] else "start",
     )
 
 
@@ -447,10 +419,11 @@ def show_tables(store: TraceStore, state: dict[str, Any] | None, turn: int | Non
     if missing:
         return (*nothing, None, (turn or 0) + 1)
     try:
-        found = [
-            comparison(store, (opened[0], run), (windows[0], narrowed))
-            for run, narrowed in zip(opened[1:], windows[1:], strict=True)
-        ]
+        found: list[dict[str, Any] | None] = []
+        for run, narrowed in zip(opened[1:], windows[1:], strict=True):
+            wait_s = 0.0 if None in found else MOMENT_S
+            pair = (opened[0], run), (windows[0], narrowed)
+            found.append(comparison(store, *pair, wait_s=wait_s))
     except OverlaneError as error:
         return (*nothing, notice("The runs cannot be compared.", str(error), kind="failed"), None)
     done = [one for one in found if one is not None]

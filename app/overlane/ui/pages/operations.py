@@ -17,15 +17,17 @@ from overlane.ui.grids import COPY_SCRIPT, Column, column, grid, grid_height, us
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import GRAPH_CONFIG, extra, heading, notice
 from overlane.ui.steps import window_of, window_words
-from overlane.ui.wiring import wire, wire_script
+from overlane.ui.wiring import wire, wire_again, wire_script
 
 if TYPE_CHECKING:
     import dash
 
-    from overlane.analysis.flame import Weight
+    from overlane.analysis.flame import Flame, Weight
     from overlane.analysis.operations import Grouping, Operations
+    from overlane.analysis.study import Study
     from overlane.cache import OpenedTrace
     from overlane.ui.store import TraceStore
+    from overlane.ui.studies import Studies
 
 __all__ = ["NAME", "TITLE", "layout", "register"]
 
@@ -35,6 +37,8 @@ TITLE = "Operations"
 BY, FILTER, COPY, COPIED = "ov-ops-by", "ov-ops-filter", "ov-ops-copy", "ov-ops-copied"
 GRID, GRID_BOX, SAID = "ov-ops-grid", "ov-ops-grid-box", "ov-ops-said"
 WEIGHT, FLAME, FLAME_BOX, FLAME_SAID = "ov-flame-by", "ov-flame", "ov-flame-box", "ov-flame-said"
+AGAIN, TURN = "ov-ops-again", "ov-ops-turn"
+FLAME_AGAIN, FLAME_TURN = "ov-flame-again", "ov-flame-turn"
 VERSION = 2
 """Changes with what the groups hold, so that stored ones of older versions are made anew."""
 
@@ -80,6 +84,7 @@ def layout() -> Component:
                 **extra(aria_label="Operations by group"),
             ),
             _flame_section(),
+            *map(dcc.Store, (AGAIN, TURN, FLAME_AGAIN, FLAME_TURN)),
         ],
         className="ov-scroll",
     )
@@ -186,9 +191,11 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Output(GRID, "columnDefs"),
         Output(GRID_BOX, "style"),
         Output(SAID, "children"),
+        Output(AGAIN, "data"),
         Input(ids.OPEN, "data"),
         Input(BY, "value"),
         Input(ids.LOCATION, "pathname"),
+        Input(TURN, "data"),
     )
     wire(
         app,
@@ -197,11 +204,15 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Output(FLAME, "style"),
         Output(FLAME_BOX, "style"),
         Output(FLAME_SAID, "children"),
+        Output(FLAME_AGAIN, "data"),
         Input(ids.OPEN, "data"),
         Input(WEIGHT, "value"),
         Input(ids.THEME, "data"),
         Input(ids.LOCATION, "pathname"),
+        Input(FLAME_TURN, "data"),
     )
+    for again, turn in ((AGAIN, TURN), (FLAME_AGAIN, FLAME_TURN)):
+        wire_again(app, again, turn)
     _register_tools(app)
 
 
@@ -253,27 +264,33 @@ def _opened(store: TraceStore, state: dict[str, Any] | None) -> OpenedTrace | Co
     return opened
 
 
-def show(store: TraceStore, state: dict[str, Any] | None, by: Grouping, path: str | None) -> Any:
-    """Return rows and columns of the grid, whether it is shown, and the sentence above it."""
+def show(
+    store: TraceStore, state: dict[str, Any] | None, by: Grouping, path: str | None, turn: int | None = None
+) -> tuple[Any, ...]:
+    """Return rows and columns of the grid, its style, the sentence above it, and a number where to ask again.
+
+    Args:
+        store: Where the trace is opened.
+        state: What is shown.
+        by: What operations are grouped by.
+        path: Path of the address.
+        turn: How often was asked.
+    """
     if not _is_shown(path):
-        return [no_update] * 4
+        return (no_update,) * 5
     opened = _opened(store, state)
     if state is None or isinstance(opened, Component):
-        return [], COLUMNS, _HIDDEN, opened
+        return [], COLUMNS, _HIDDEN, opened, None
     window = window_of(state)
     try:
-        found = groups_of(opened, by, window)
+        found = groups_of(store.studies, opened, by, window)
     except OverlaneError as error:
-        return [], COLUMNS, _HIDDEN, notice("No operations.", str(error), kind="failed")
+        return [], COLUMNS, _HIDDEN, notice("No operations.", str(error), kind="failed"), None
+    if found is None:
+        return [], COLUMNS, _HIDDEN, "Grouping the operations …", (turn or 0) + 1
     rows = [_row(group, state["trace"], opened.trace.span_ns) for group in found["groups"]]
-    if not found["op_count"] and window is None:
-        empty = notice(
-            "No GPU work.", "This trace holds no device operation, only the host's.", kind="warning"
-        )
-        return [], COLUMNS, _HIDDEN, empty
     if not rows:
-        empty = notice("No operation here.", f"{window_words(window)} Nothing ran on a device in it.")
-        return [], COLUMNS, _HIDDEN, empty
+        return [], COLUMNS, _HIDDEN, _why_none(window), None
     words = [
         window_words(window),
         f"{format_count(found['op_count'])} operations, {format_ns(found['work_ns'])} of work;",
@@ -281,17 +298,34 @@ def show(store: TraceStore, state: dict[str, Any] | None, by: Grouping, path: st
         found["note"],
     ]
     height = grid_height(len(rows), most="clamp(240px, 52vh, 1200px)")
-    return rows, used(COLUMNS, rows), height, " ".join(word for word in words if word)
+    return rows, used(COLUMNS, rows), height, " ".join(word for word in words if word), None
 
 
-def groups_of(opened: OpenedTrace, by: Grouping, window: tuple[int, int] | None) -> dict[str, Any]:
-    """Return the groups of a trace as JSON; those of the whole trace are kept with it."""
-    from overlane.analysis.operations import operations  # noqa: PLC0415 - loads compiled code
+def _why_none(window: tuple[int, int] | None) -> Component:
+    if window is not None:
+        return notice("No operation here.", f"{window_words(window)} Nothing ran on a device in it.")
+    return notice("No GPU work.", "This trace holds no device operation, only the host's.", kind="warning")
+
+
+def groups_of(
+    studies: Studies, opened: OpenedTrace, by: Grouping, window: tuple[int, int] | None
+) -> dict[str, Any] | None:
+    """Return the groups of a trace as JSON, None while they are made; it keeps those of all of it.
+
+    Raises:
+        OverlaneError: They could not be made.
+    """
+    name = f"operations {by}"
 
     def compute() -> dict[str, Any]:
+        from overlane.analysis.operations import operations  # noqa: PLC0415 - loads compiled code
+
         return _with_occupancy(opened, operations(opened.trace, by=by, window=window))
 
-    return opened.result(f"operations {by}", VERSION, compute) if window is None else compute()
+    def build(_study: Study) -> dict[str, Any]:
+        return opened.result(name, VERSION, compute) if window is None else compute()
+
+    return studies.answer(opened, window, name, build, is_quick=True)
 
 
 _OCCUPANCY_KEY = "est. achieved occupancy %"
@@ -334,21 +368,37 @@ def _row(group: dict[str, Any], trace_id: str, span_ns: int) -> dict[str, Any]:
     }
 
 
-def show_flame(
-    store: TraceStore, state: dict[str, Any] | None, weight: Weight, theme: str | None, path: str | None
-) -> Any:
-    """Return the flame view with its height, whether it is shown, and the sentence beside it."""
+def show_flame(  # noqa: PLR0917 - values of a callback
+    store: TraceStore,
+    state: dict[str, Any] | None,
+    weight: Weight,
+    theme: str | None,
+    path: str | None,
+    turn: int | None = None,
+) -> tuple[Any, ...]:
+    """Return the flame view, its style, that of its box, the sentence beside it, where to ask again."""
     if not _is_shown(path) or theme is None:
-        return no_update, no_update, no_update, no_update
+        return (no_update,) * 5
     opened = _opened(store, state)
     if isinstance(opened, Component):
-        return {}, {}, _HIDDEN, ""
-    from overlane.analysis.flame import flame  # noqa: PLC0415 - loads compiled code
+        return {}, {}, _HIDDEN, "", None
+    window = window_of(state)
+
+    def build(_study: Study) -> Flame:
+        from overlane.analysis.flame import flame  # noqa: PLC0415 - loads compiled code
+
+        return flame(opened.trace, weight=weight, window=window)
+
+    try:
+        found = store.studies.answer(opened, window, f"flame {weight}", build, is_quick=True)
+    except OverlaneError as error:
+        return {}, {}, _HIDDEN, str(error), None
+    if found is None:
+        return {}, {}, _HIDDEN, "Merging the ranges …", (turn or 0) + 1
+    if not found.frames:
+        return {}, {}, _HIDDEN, _why_empty(opened, weight), None
     from overlane.figures.flame import flame_icicle  # noqa: PLC0415 - loads Plotly
 
-    found = flame(opened.trace, weight=weight, window=window_of(state))
-    if not found.frames:
-        return {}, {}, _HIDDEN, _why_empty(opened, weight)
     colours: Theme = "dark" if theme == "dark" else "light"
     figure = flame_icicle(found, theme=colours)
     words = [
@@ -356,7 +406,8 @@ def show_flame(
         f"{format_count(found.left_out)} lighter ones left out" if found.left_out else "",
         f"{format_ns(found.unplaced_ns)} of work launched outside of any range" if found.unplaced_ns else "",
     ]
-    return figure, {"height": figure.layout.height}, {}, "; ".join(word for word in words if word) + "."
+    said = "; ".join(word for word in words if word) + "."
+    return figure, {"height": figure.layout.height}, {}, said, None
 
 
 def _why_empty(opened: OpenedTrace, weight: Weight) -> str:
