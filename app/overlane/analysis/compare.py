@@ -116,7 +116,6 @@ def compare_studies(
     judge = Judge(level, least_fraction, " ".join(reason.sentence for reason in against))
     is_repeated = min(count, len(traces) - count) >= noise.LEAST_UNITS
     inside = [_inside(study, groups, place) for place, study in enumerate(studies)]
-    rows = operation_changes(groups, inside, count, judge, is_repeated=is_repeated)
     step, windows = ("", [()] * len(traces)) if is_repeated else _common_steps(studies)
     metric_basis: Basis = "captures" if is_repeated else "steps" if step else "none"
     roles = list(dict.fromkeys(key[1] for key in groups.keys))
@@ -127,7 +126,9 @@ def compare_studies(
         return measure(studies[place], roles=(of_group[capture.group], roles), windows=windows[place])
 
     with ThreadPoolExecutor(_THREADS) as pool:  # compiled code and sorting let other threads run
-        measured = list(pool.map(measured_of, range(len(studies))))
+        pending = [pool.submit(measured_of, place) for place in range(len(studies))]
+        rows = operation_changes(groups, inside, count, judge, is_repeated=is_repeated)
+        measured = [one.result() for one in pending]
     return Comparison(
         baseline=tuple(trace.name for trace in traces[:count]),
         candidate=tuple(trace.name for trace in traces[count:]),

@@ -25,6 +25,7 @@ NULL = int(np.iinfo(np.int64).min)
 _SPARE = 4
 """A table of all ids in the range is used where it has at most so many places per row."""
 _FEW = 1 << 16
+_SHORT = 1 << 15
 
 
 def known(column: pa.ChunkedArray, *, null: int = NULL) -> Ids:
@@ -146,7 +147,9 @@ def group_rows(groups: Ids, count: int) -> tuple[Ids, Ids]:
         count: How many groups there are.
     """
     sizes = np.bincount(groups + 1, minlength=count + 1)
-    order = np.argsort(groups, kind="stable")
+    # Numbers of 16 bits are sorted in one pass over the rows, others in many.
+    small = groups.astype(np.int16) if count <= _SHORT else groups
+    order = np.argsort(small, kind="stable")
     begins = np.zeros(count + 1, np.int64)
     np.cumsum(sizes[1:], out=begins[1:])
     return order[sizes[0] :], begins

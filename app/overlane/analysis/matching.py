@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from overlane.analysis.keys import NULL, Ids, dense, identities, known, words
+from overlane.analysis.keys import NULL, Ids, dense, group_rows, identities, known, words
 from overlane.analysis.work import Mask
 from overlane.intervals import close_unfinished
 from overlane.trace import Trace
@@ -41,12 +41,14 @@ class Occurrences:
     Attributes:
         trace: The capture.
         group: Number of each operation's group in `Groups.keys`, int64, shape (operations,).
+        stream: Number of its stream in the capture.
         duration_ns: Length of each operation, int64; an unfinished one ends with the trace.
         start_ns: Start of each operation.
     """
 
     trace: Trace
     group: Ids
+    stream: Ids
     duration_ns: Ids
     start_ns: Ids
 
@@ -144,7 +146,7 @@ def group(traces: Sequence[Trace]) -> Groups:
         end = known(ops["end_ns"])
         end = close_unfinished(start, end, end == NULL, trace.span_ns)
         of_code = np.array(numbers, np.int64)
-        captures.append(Occurrences(trace, of_code[both] if numbers else both, end - start, start))
+        captures.append(Occurrences(trace, of_code[both] if numbers else both, codes, end - start, start))
     return Groups(tuple(keys), tuple(captures))
 
 
@@ -170,36 +172,37 @@ def pair(first: Occurrences, second: Occurrences, *, inside: tuple[Mask, Mask] |
         mine[np.concatenate([taken, np.flatnonzero(left)[of_left]])]
         for mine, taken, left, of_left in zip(rows, close, rest, loose, strict=True)
     )
-    order = np.argsort(one, kind="stable")
-    return Match(one[order], other[order], np.arange(len(one))[order] < len(close[0]))
+    partner = np.full(len(first.group), -1, np.int64)
+    partner[one] = other
+    is_close = np.zeros(len(first.group), np.bool_)
+    is_close[one[: len(close[0])]] = True
+    paired = np.flatnonzero(partner >= 0)
+    return Match(paired, partner[paired], is_close[paired])
 
 
 def _before(side: Occurrences) -> Ids:
     """Return the group of the operation before each one in its stream, -1 for the first of a stream."""
-    codes, _ = identities(side.trace.table("ops"), ("rank", "device_id", "context_id", "stream_id"))
-    order = np.argsort(codes, kind="stable")  # rows stand in the order of their starts
-    previous = np.full(len(order), -1, np.int64)
-    same = codes[order][1:] == codes[order][:-1]
-    previous[order[1:]] = np.where(same, side.group[order[:-1]], -1)
-    return previous
+    order, begins = group_rows(side.stream, int(side.stream.max(initial=-1)) + 1)  # in the order of starts
+    before = np.full(len(order) + 1, -1, np.int64)
+    before[1:] = side.group[order]
+    before[begins[:-1]] = -1
+    found = np.empty(len(order), np.int64)
+    found[order] = before[:-1]
+    return found
 
 
 def _joined(first: Ids, second: Ids) -> tuple[Ids, Ids]:
     """Return the rows of equal keys, the first of one side with the first of the other and so on."""
-    sides = []
-    _, found = dense(np.concatenate([first, second]))
-    for keys in (first, second):
-        codes = np.searchsorted(found, keys)
-        order = np.argsort(codes, kind="stable")
-        counts = np.bincount(codes, minlength=len(found))
-        begins = np.concatenate([[0], np.cumsum(counts)])
-        sides.append((order, begins, counts))
-    (order_a, begins_a, counts_a), (order_b, begins_b, counts_b) = sides
-    both = np.minimum(counts_a, counts_b)
+    codes, found = dense(np.concatenate([first, second]))
+    (order_a, begins_a), (order_b, begins_b) = (
+        group_rows(side, len(found)) for side in (codes[: len(first)], codes[len(first) :])
+    )
+    both = np.minimum(np.diff(begins_a), np.diff(begins_b))
     offsets = np.arange(int(both.sum())) - np.repeat(np.cumsum(both) - both, both)
-    return order_a[np.repeat(begins_a[:-1], both) + offsets], order_b[
-        np.repeat(begins_b[:-1], both) + offsets
-    ]
+    return tuple(
+        order[np.repeat(begins[:-1], both) + offsets]
+        for order, begins in ((order_a, begins_a), (order_b, begins_b))
+    )
 
 
 def _streams(

@@ -16,7 +16,7 @@ import numpy as np
 from overlane.analysis.barriers import BARRIER_KINDS
 from overlane.analysis.causes import CAUSE_NAMES
 from overlane.analysis.idle import SCOPES
-from overlane.analysis.keys import NULL, Ids, identities, known, words
+from overlane.analysis.keys import NULL, Ids, group_rows, identities, known, words
 from overlane.analysis.work import Mask
 from overlane.intervals import Intervals, close_unfinished, intersect, subtract, union
 from overlane_collect.schema import ENGINES
@@ -24,7 +24,7 @@ from overlane_collect.schema import ENGINES
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
 
-__all__ = ["MEASURES", "Measure", "Measured", "measure", "waits_of"]
+__all__ = ["MEASURES", "Measure", "Measured", "measure"]
 
 Windows: TypeAlias = Sequence[tuple[int, int]]
 _COPIES = tuple(name for name in ENGINES if name.startswith("copy_"))
@@ -161,7 +161,7 @@ def measure(study: Study, *, roles: tuple[Ids, Sequence[str]], windows: Windows 
             if len(part := rows[engine[rows] == number])
         }
         found += _use(place, _Union((start[rows], end[rows])), of_engine, (low, high), study.window)
-        for prefix, waits in waits_of(study).items():
+        for prefix, waits in study.wait_lengths.items():
             mine = (roles[0][rows], roles[1])
             found += _waits((prefix, place), waits[rows], study.work.start[rows], mine, (low, high))
         found += _idle_causes(study, place, keys[code], (low, high))
@@ -216,20 +216,6 @@ def _use(
     return found
 
 
-def waits_of(study: Study) -> dict[str, Ids]:
-    """Return the waits of every operation that starts in the window, in ns, -1 where not known.
-
-    Returns:
-        `wait` from issue to start; `wait_room` from the moment at which it was issued and everything that it
-        depends on had ended: what the device, not the order that was asked for, made it wait.
-    """
-    deps, start = study.dependencies, study.work.start
-    ready = np.maximum(deps.eligible_ns, deps.issued_ns)
-    is_known = (deps.eligible_ns >= 0) & (study.waits_in_window.wait_ns >= 0)
-    room = np.where(is_known, np.maximum(start - ready, 0), -1)
-    return {"wait": study.waits_in_window.wait_ns, "wait_room": room}
-
-
 def _waits(
     which: tuple[str, int],
     wait: Ids,
@@ -238,29 +224,21 @@ def _waits(
     windows: tuple[Ids, Ids],
 ) -> list[Measured]:
     """Measure percentiles of waits of one kind on one device, by stream role."""
-    role = roles[0]
+    order, cuts = group_rows(np.where(wait >= 0, roles[0], -1), len(roles[1]))
     found = []
-    for number in np.unique(role[wait >= 0]).tolist():
-        mine = np.flatnonzero((role == number) & (wait >= 0))
+    for number in np.flatnonzero(np.diff(cuts)).tolist():
+        mine = order[cuts[number] : cuts[number + 1]]
         lengths, begins = wait[mine], start[mine]
         edges = [np.searchsorted(begins, side) for side in windows]
-        parts = [lengths[a:b] for a, b in zip(*edges, strict=True) if b > a]
+        parts = [_percentiles(lengths[a:b]) for a, b in zip(*edges, strict=True) if b > a]
         longest = int(np.argmax(lengths))
         proof = (int(begins[longest] - lengths[longest]), int(begins[longest]))
-        for name, share in _PERCENTILES.items():
-            steps = np.array([_percentile(part, share) for part in parts], np.float64)
-            is_whole = len(steps) == len(edges[0])
-            value = _percentile(lengths, share)
-            found.append(
-                Measured(
-                    MEASURES[f"{which[0]}_{name}"],
-                    which[1],
-                    roles[1][number],
-                    value,
-                    steps if is_whole else np.zeros(0),
-                    proof,
-                )
-            )
+        whole = _percentiles(lengths)
+        is_whole = len(parts) == len(edges[0])
+        for place, name in enumerate(_PERCENTILES):
+            steps = np.array([part[place] for part in parts] if is_whole else [], np.float64)
+            measure_of = MEASURES[f"{which[0]}_{name}"]
+            found.append(Measured(measure_of, which[1], roles[1][number], whole[place], steps, proof))
     return found
 
 
@@ -303,7 +281,7 @@ def _barriers(study: Study, place: int, is_mine: Mask, windows: tuple[Ids, Ids])
     return found
 
 
-def _percentile(values: Ids, share: float) -> float:
-    """Return the least value that this share of all does not exceed."""
-    rank = max(int(np.ceil(share * len(values))) - 1, 0)
-    return float(np.partition(values, rank)[rank])
+def _percentiles(values: Ids) -> list[float]:
+    """Return for each of `_PERCENTILES` the least value that this share of all does not exceed."""
+    ranks = [max(int(np.ceil(share * len(values))) - 1, 0) for share in _PERCENTILES.values()]
+    return [float(value) for value in np.partition(values, ranks)[ranks]]

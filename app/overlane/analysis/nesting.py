@@ -98,6 +98,9 @@ def nesting(trace: Trace) -> Nesting:
     ranges, calls = trace.table("ranges"), trace.table("api_calls")
     track, tracks = words(ranges["track"])
     row = np.flatnonzero(np.isin(track, [c for c, name in enumerate(tracks) if name in HOST_TRACKS]))
+    if not len(row):
+        none = np.zeros(0, np.int64)
+        return Nesting(trace, none, none, none, np.full(trace.table("ops").num_rows, -1, np.int64))
     start = known(ranges["start_ns"])
     end = known(ranges["end_ns"])
     end = np.where(end == NULL, np.maximum(start, trace.span_ns), end)

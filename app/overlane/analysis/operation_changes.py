@@ -18,7 +18,7 @@ import numpy as np
 from overlane.analysis import noise
 from overlane.analysis.changes import Basis, Judgement, OperationChange, Verdict
 from overlane.analysis.judging import Judge
-from overlane.analysis.keys import Ids
+from overlane.analysis.keys import Ids, group_rows
 from overlane.analysis.matching import Groups, pair
 from overlane.analysis.work import Mask
 from overlane.analysis.workloads import Sizes, sizes
@@ -74,9 +74,8 @@ def operation_changes(
 
 def _split(codes: Ids, rows: Ids, size: int) -> list[Ids]:
     """Return which of the rows belong to each group, rising."""
-    order = rows[np.argsort(codes[rows], kind="stable")]
-    cuts = np.cumsum(np.bincount(codes[rows], minlength=size))[:-1] if size else np.zeros(0, np.int64)
-    return np.split(order, cuts)
+    order, begins = group_rows(codes[rows], size)
+    return np.split(rows[order], begins[1:-1]) if size else []
 
 
 # ---- pairs

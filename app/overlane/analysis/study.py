@@ -49,7 +49,7 @@ VERSIONS = {
     "order": (2, ("dependencies",)),
     "hazards": (2, ("order",)),
     "redundant_waits": (1, ("order",)),
-    "over_strong": (1, ("order",)),
+    "over_strong": (1, ("redundant_waits",)),
     "critical_path": (1, ("dependencies",)),
 }
 """Version of each result that is kept, and the results that it is made from."""
@@ -141,9 +141,7 @@ class Study:
         """How the engines shared the time."""
         from overlane.analysis.engines import engine_report  # noqa: PLC0415 - each analysis only where asked for
 
-        return self._kept(
-            "engines", lambda: engine_report(self.trace, window=self.window), is_of_window=True
-        )
+        return self._kept("engines", lambda: engine_report(self.trace, window=self.window), is_of_window=True)
 
     @property
     def dependencies(self) -> Dependencies:
@@ -163,6 +161,22 @@ class Study:
     def waits_in_window(self) -> Waits:
         """The waits cut to the window; whole waits only of operations that start in it."""
         return self._once("waits in window", lambda: _within(self.waits, self.window, self.work.start))
+
+    @property
+    def wait_lengths(self) -> dict[str, Times]:
+        """How long each operation that starts in the window waited, in ns, -1 where not known, by kind.
+
+        `wait` runs from issue to start; `wait_room` from the moment at which it was issued and all that it
+        depends on had ended: what the device, not the order that was asked for, made it wait.
+        """
+
+        def build() -> dict[str, Times]:
+            deps, start, wait = self.dependencies, self.work.start, self.waits_in_window.wait_ns
+            room = np.maximum(start - np.maximum(deps.eligible_ns, deps.issued_ns), 0)
+            room[(deps.eligible_ns < 0) | (wait < 0)] = -1
+            return {"wait": wait, "wait_room": room}
+
+        return self._once("wait_lengths", build)
 
     @property
     def idle(self) -> Idle:
@@ -241,7 +255,10 @@ class Study:
         """Synchronizations that wait for more than anything recorded needs, over the whole trace."""
         from overlane.analysis.over_strong import over_strong  # noqa: PLC0415
 
-        return self._kept("over_strong", lambda: over_strong(self.trace, self.dependencies, self.order))
+        return self._kept(
+            "over_strong",
+            lambda: over_strong(self.trace, self.dependencies, self.order, self.redundant_waits),
+        )
 
     @property
     def hazard_places(self) -> np.ndarray[Any, Any]:

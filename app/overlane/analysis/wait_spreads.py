@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from overlane.analysis.changes import WaitPoint, WaitSpread
-from overlane.analysis.keys import Ids
+from overlane.analysis.keys import Ids, group_rows
 from overlane.analysis.matching import Groups
-from overlane.analysis.measures import waits_of
 from overlane.analysis.study import Study
 from overlane.analysis.work import Mask
 
@@ -30,7 +30,7 @@ def wait_spreads(
         inside: Which operations of each capture count, shape (operations,).
         count: Captures of the baseline.
     """
-    every = [waits_of(study) for study in studies]
+    every = [study.wait_lengths for study in studies]
     found = [
         spread
         for kind in every[0]
@@ -46,16 +46,17 @@ def _spreads(
     """Return the waits of one kind, by stream role."""
     places = list(dict.fromkeys(key[:2] for key in groups.keys))
     of_group = np.array([places.index(key[:2]) for key in groups.keys], np.int64)
-    waits = [np.where(mask, one, -1) for one, mask in zip(every, inside, strict=True)]
-    codes = [of_group[capture.group] for capture in groups.captures]
+    rows = []
+    for capture, mask, waits in zip(groups.captures, inside, every, strict=True):
+        code = np.where(mask & (waits >= 0), of_group[capture.group], -1) if places else capture.group
+        order, cuts = group_rows(code, len(places))
+        rows.append([order[a:b] for a, b in pairwise(cuts)])
     found = []
     for number, (device, role) in enumerate(places):
         sides = []
-        for first, last in ((0, count), (count, len(every))):
-            rows = [np.flatnonzero((codes[at] == number) & (waits[at] >= 0)) for at in range(first, last)]
-            sides.append(
-                _points([waits[at][part] for at, part in zip(range(first, last), rows, strict=True)], rows)
-            )
+        for captures in (range(count), range(count, len(every))):
+            mine = [rows[at][number] for at in captures]
+            sides.append(_points([every[at][part] for at, part in zip(captures, mine, strict=True)], mine))
         if any(points for _, points in sides):
             (before, baseline), (after, candidate) = sides
             found.append(WaitSpread(kind, device, role, before, after, baseline, candidate))
@@ -67,11 +68,11 @@ def _points(waits: Sequence[Ids], rows: Sequence[Ids]) -> tuple[int, tuple[WaitP
     length = np.concatenate(waits)
     if not len(length):
         return 0, ()
-    capture = np.repeat(np.arange(len(rows)), [len(part) for part in rows])
-    op = np.concatenate(rows)
-    order = np.argsort(length, kind="stable")
+    begins = np.cumsum([0, *(len(part) for part in rows)])
     ranks = [max(int(np.ceil(share * len(length))) - 1, 0) for share in FRACTIONS]
-    return len(length), tuple(
-        WaitPoint(share, int(length[at]), int(capture[at]), int(op[at]))
-        for share, at in zip(FRACTIONS, order[ranks].tolist(), strict=True)
-    )
+    points = []
+    for share, ns in zip(FRACTIONS, np.partition(length, ranks)[ranks].tolist(), strict=True):
+        at = int(np.argmax(length == ns))  # the first operation that waited so long
+        capture = int(np.searchsorted(begins, at, side="right")) - 1
+        points.append(WaitPoint(share, ns, capture, int(rows[capture][at - begins[capture]])))
+    return len(length), tuple(points)
