@@ -57,13 +57,13 @@ def _figures(count: int, repeats: int) -> list[Figure]:
     with server(path, cache) as address, chromium() as browser:
         paints = [_first_paint(browser, address) for _ in range(repeats)]
         page = _open(browser, address)
-        frames = [_frames(page, label, words, act) for words, act in MOTIONS]
+        moved = [frames(page, label, words, act) for words, act in MOTIONS]
         details = _detail_times(page, 10 * repeats)
-        clicks = _click_times(page, 3 * repeats)
+        clicks = click_times(page, 3 * repeats)
     shutil.rmtree(cache)
     return [
         figure_of(PART, f"{label}: page open to first slices", paints, "s", budget=PAINT_BUDGET_SECONDS),
-        *(figure for pair in frames for figure in pair),
+        *(figure for pair in moved for figure in pair),
         figure_of(
             PART,
             f"{label}: end of a zoom to its detail, median",
@@ -155,7 +155,8 @@ def _plot(page: Page) -> tuple[float, float, float]:
     return box["x"] + plot["x"], plot["w"], box["y"] + box["height"] * 0.6
 
 
-def _settled(page: Page) -> None:
+def settled(page: Page) -> None:
+    """Wait until the picture is drawn in detail."""
     page.wait_for_timeout(150)
     page.wait_for_selector("#timeline[data-ready='1']", state="attached")
 
@@ -163,7 +164,7 @@ def _settled(page: Page) -> None:
 def _show(page: Page, share: float, at: float = 0.37) -> None:
     """Show a share of the whole trace around a place in it."""
     page.evaluate("([share, at]) => window.recorder.show(share, at)", [share, at])
-    _settled(page)
+    settled(page)
 
 
 def _stamps(page: Page, act: Callable[[], object]) -> list[float]:
@@ -221,10 +222,10 @@ MOTIONS = (
 )
 
 
-def _frames(page: Page, label: str, words: str, act: Motion) -> tuple[Figure, Figure]:
+def frames(page: Page, label: str, words: str, act: Motion) -> tuple[Figure, Figure]:
     """Return frames per second with a changed view while something moves, and their p95 interval."""
     steps = [b - a for stamps in act(page) for a, b in pairwise(stamps)]
-    _settled(page)
+    settled(page)
     return (
         Figure(
             PART,
@@ -248,13 +249,13 @@ def _detail_times(page: Page, count: int) -> list[float]:
         page.mouse.move(left + width * (0.2 + 0.6 * (k * 3 % 7) / 7), y)
         for _ in range(6 + k % 5):
             page.mouse.wheel(0, -120)
-        _settled(page)
+        settled(page)
         moved, ready = page.evaluate("[window.recorder.moved, window.recorder.ready]")
         times.append(max(0.0, ready - moved))
     return times
 
 
-def _click_times(page: Page, count: int) -> list[float]:
+def click_times(page: Page, count: int) -> list[float]:
     """Return ms from a click on a slice to the frame with its details, at places all over the trace."""
     left, width, _ = _plot(page)
     times: list[float] = []

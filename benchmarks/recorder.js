@@ -99,4 +99,17 @@
       observer.observe(panel, { childList: true, subtree: true, characterData: true });
     });
   };
+
+  /** Clicks the link of a page; the answer is the ms until the frame in which what fills it is seen, null after a minute. */
+  recorder.changePage = (name, filled) => new Promise((done) => {
+    const clicked = performance.now();
+    document.getElementById(`ov-nav-${name}`).click();
+    const look = () => {
+      const spent = performance.now() - clicked;
+      if (document.querySelector(filled)?.checkVisibility()) requestAnimationFrame(() => done(performance.now() - clicked));
+      else if (spent > 60000) done(null);
+      else requestAnimationFrame(look);
+    };
+    look();
+  });
 })();

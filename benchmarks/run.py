@@ -24,6 +24,7 @@ PARTS = {
     "engines": "engine report of 10 M operations",
     "compare": "two traces of 1 M operations compared",
     "browser": "first paint, frames while panning and zooming, detail after a zoom, click to details",
+    "reasons": "the dashboard with all causes drawn: frames, clicks, page changes, many clients",
 }
 MODULES = {
     "load": "load",
@@ -33,6 +34,7 @@ MODULES = {
     "engines": "engines",
     "compare": "comparing",
     "browser": "browser",
+    "reasons": "reasons",
 }
 MARKS = {True: "met", False: "MISSED", None: ""}
 
