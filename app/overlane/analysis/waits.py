@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from overlane.analysis.causes import CAUSE_NAMES, code_of
 from overlane.analysis.dependencies import DEPENDENCY_KINDS, PROOF_TABLES, Dependencies
 from overlane.analysis.keys import NULL, Bytes, Codes, Ids, dense, known, words
 from overlane.analysis.missing import MISSING, OF_ORDER, missing_rows
 from overlane.analysis.resources import RANKS, Resources, covering_claims
+from overlane.analysis.wait_parts import MOST_LATENCY_NS, Edges, cut_waits
 from overlane.trace import Trace
 
 __all__ = ["Quantiles", "Waits", "launch_latency_ns", "waits"]
@@ -32,12 +32,8 @@ _CAUSE_OF_KIND = {
     "value_wait": "value_wait",
     "module": "module_load",
 }
-_MOST_LATENCY_NS = 20_000
-"""No start that nothing holds takes longer; what is longer has a cause that the rows do not tell."""
 _FEWEST = 8
 """So many starts tell how long one takes."""
-_NO_RANK = 99
-_API_CALLS = PROOF_TABLES.index("api_calls")
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 BitSets = np.ndarray[Any, np.dtype[np.uint32]]
@@ -191,28 +187,23 @@ def waits(trace: Trace, deps: Dependencies) -> Waits:
     claims = claims[np.argsort(claims[:, 0], kind="stable")]
     begins = np.searchsorted(claims[:, 0], np.arange(len(start) + 1))
     causes = np.array([code_of(_CAUSE_OF_KIND[k]) if k in _CAUSE_OF_KIND else -1 for k in DEPENDENCY_KINDS])
-    parts = _cut(
+    parts = cut_waits(
         (np.where(is_known, issued, start), low, start, floor, np.where(hold >= 0, start, sure)),
-        (deps.begins, causes[deps.kind], deps.end_ns, deps.proof_table, deps.proof_row),
+        Edges(deps.begins, causes[deps.kind], deps.end_ns, deps.proof_table, deps.proof_row),
         (hold, causes[np.maximum(deps.candidates.kind, 0)]),
         (begins, claims),
         (code_of("launch_latency"), code_of("unknown"), RANKS["launch_latency"]),
     )
-    op = parts[:, 0]
-    ordering = np.flatnonzero(parts[:, 1] < low[op])
-    also = device.taken_as_well((op[ordering], parts[ordering, 1], parts[ordering, 2]))
-    parts[ordering, 6] |= also & ~(np.int64(1) << parts[ordering, 3])
+    op = parts.op
+    ordering = np.flatnonzero(parts.start < low[op])
+    also = device.taken_as_well((op[ordering].astype(np.int64), parts.start[ordering], parts.end[ordering]))
+    also &= ~(np.int64(1) << parts.cause[ordering])
+    parts.bits[ordering] |= also.astype(np.uint32)
     error = max((clock.fit_error_ns or 0 for clock in trace.header.clocks), default=0)
-    length = parts[:, 2] - parts[:, 1]
-    is_below = (length < error) & (parts[:, 1] == issued[op]) & deps.issue.is_host_stamp[op]
+    is_below = (parts.end - parts.start < error) & (parts.start == issued[op])
+    is_below &= deps.issue.is_host_stamp[op]
     return Waits(
-        op.astype(np.int32),
-        np.ascontiguousarray(parts[:, 1]),
-        np.ascontiguousarray(parts[:, 2]),
-        parts[:, 3].astype(np.uint8),
-        parts[:, 4].astype(np.uint8),
-        np.ascontiguousarray(parts[:, 5]),
-        parts[:, 6].astype(np.uint32),
+        *parts,
         is_below,
         np.where(issued >= 0, np.maximum(start - issued, 0), -1),
         missing,
@@ -298,13 +289,13 @@ def launch_latency_ns(trace: Trace, deps: Dependencies, low: Ids, held: Ids) -> 
     group = (rank * max(len(devices), 1) + device) * (len(kinds) + 1) + codes + 1
     is_free = deps.issued_ns >= 0
     is_free[held] = False
-    floor = np.full(len(start), _MOST_LATENCY_NS)
+    floor = np.full(len(start), MOST_LATENCY_NS)
     for number in np.unique(group):
         members = group == number
         values = (start - low)[members & is_free]
         if len(values) >= _FEWEST:
             place = max(-(-len(values) * 95 // 100) - 1, 0)
-            floor[members] = min(int(np.partition(values, place)[place]), _MOST_LATENCY_NS)
+            floor[members] = min(int(np.partition(values, place)[place]), MOST_LATENCY_NS)
     return floor
 
 
@@ -318,142 +309,3 @@ def _groupings(trace: Trace, deps: Dependencies) -> dict[str, tuple[Ids, list[in
         "partition": (partition, [None if value == NULL else int(value) for value in partitions]),
         "name": (names.astype(np.int64), list(found)),
     }
-
-
-@njit(cache=True, nogil=True)
-def _write(  # noqa: PLR0917
-    parts: Ids,
-    used: int,
-    first: int,
-    op: int,
-    begin: int,
-    finish: int,
-    cause: int,
-    table: int,
-    row: int,
-    bits: int,
-) -> tuple[Ids, int]:
-    """Append a part, or lengthen the one before when it says the same."""
-    if begin >= finish:
-        return parts, used
-    if used > first:
-        last = parts[used - 1]
-        same = last[3] == cause and last[4] == table and last[5] == row and last[6] == bits
-        if same and last[2] == begin:
-            last[2] = finish
-            return parts, used
-    if used == len(parts):
-        bigger = np.empty((2 * len(parts), 7), np.int64)
-        bigger[:used] = parts
-        parts = bigger
-    # Written one by one: a small array would be allocated for every part.
-    parts[used, 0], parts[used, 1], parts[used, 2] = op, begin, finish
-    parts[used, 3], parts[used, 4], parts[used, 5], parts[used, 6] = cause, table, row, bits
-    return parts, used + 1
-
-
-@njit(cache=True, nogil=True)
-def _cut(
-    times: tuple[Ids, Ids, Ids, Ids, Ids],
-    edges: tuple[Ids, Ids, Ids, Any, Ids],
-    holds: tuple[Ids, Ids],
-    held: tuple[Ids, Ids],
-    codes: tuple[int, int, int],
-) -> Ids:
-    """Cut the waits one by one: ordering, then the device."""
-    issued, low, start, floor, sure = times
-    parts = np.empty((max(len(start), 16), 7), np.int64)
-    used = 0
-    for op in range(len(start)):
-        if issued[op] >= start[op]:
-            continue
-        first = used
-        hold = (holds[0][op], holds[1][op])
-        unknown, parts, used = _cut_ordering(parts, used, op, (issued[op], low[op]), edges, hold)
-        parts, used = _cut_device(
-            parts, used, first, op, (low[op], start[op], floor[op], sure[op]), held, codes, unknown
-        )
-    return parts[:used]
-
-
-@njit(cache=True, nogil=True)
-def _cut_ordering(  # noqa: PLR0917
-    parts: Ids,
-    used: int,
-    op: int,
-    times: tuple[int, int],
-    edges: tuple[Ids, Ids, Ids, Any, Ids],
-    hold: tuple[int, int],
-) -> tuple[int, Ids, int]:
-    """Name the time before `low` after the dependency that ends last; cut where the set of open ones changes.
-
-    A hold, told by its call, ended last of all. Returns the causes whose ends are not known, as a bit set.
-    """
-    begins, causes, ends, tables, rows = edges
-    at, low = times
-    first, latest, unknown = used, -1, 0
-    for k in range(begins[op], begins[op + 1]):
-        if causes[k] < 0:
-            continue
-        if ends[k] < 0:
-            unknown |= 1 << causes[k]
-        elif latest < 0 or ends[k] > ends[latest] or (ends[k] == ends[latest] and causes[k] < causes[latest]):
-            latest = k
-    cause, table, row = hold[1], _API_CALLS, hold[0]
-    if row < 0 and latest >= 0:
-        cause, table, row = causes[latest], int(tables[latest]), rows[latest]
-    while at < low and row >= 0:
-        bits, until = unknown & ~(1 << cause), low
-        for k in range(begins[op], begins[op + 1]):
-            if causes[k] >= 0 and causes[k] != cause and ends[k] > at:
-                bits |= 1 << causes[k]
-                until = min(until, ends[k])
-        parts, used = _write(parts, used, first, op, at, until, cause, table, row, bits)
-        at = until
-    return unknown, parts, used
-
-
-@njit(cache=True, nogil=True)
-def _cut_device(  # noqa: PLR0917
-    parts: Ids,
-    used: int,
-    first: int,
-    op: int,
-    times: tuple[int, int, int, int],
-    held: tuple[Ids, Ids],
-    codes: tuple[int, int, int],
-    unknown: int,
-) -> tuple[Ids, int]:
-    """Name the time from `sure` on after the claim of the lowest rank; the rest is latency, or unknown."""
-    low, start, floor, sure = times
-    begins, claims = held
-    latency, nothing, latency_rank = codes
-    tail = low
-    for k in range(begins[op], begins[op + 1]):
-        tail = max(tail, min(claims[k, 2], start))
-    if start - tail > _MOST_LATENCY_NS:
-        # No start takes so long: something held it until a moment that is not known.
-        floor = 0
-    at = low
-    while at < start:
-        until, chosen, rank, bits = start, -1, _NO_RANK, unknown
-        for k in range(begins[op], begins[op + 1]):
-            if claims[k, 1] > at:
-                until = min(until, claims[k, 1])
-            elif claims[k, 2] > at:
-                until = min(until, claims[k, 2])
-                bits |= 1 << claims[k, 4]
-                if claims[k, 3] < rank:
-                    chosen, rank = k, claims[k, 3]
-        if at < sure:
-            until, rank, chosen = min(until, sure), _NO_RANK, -1
-        elif at < start - floor:
-            until = min(until, start - floor)
-        elif rank > latency_rank:
-            rank, chosen = latency_rank, -1
-        cause = nothing if rank == _NO_RANK else latency if chosen < 0 else claims[chosen, 4]
-        table = claims[chosen, 6] if chosen >= 0 else 0
-        row = claims[chosen, 5] if chosen >= 0 else -1
-        parts, used = _write(parts, used, first, op, at, until, cause, table, row, bits & ~(1 << cause))
-        at = until
-    return parts, used
