@@ -6,8 +6,9 @@ pairs that it names, and one thing is before another where a path leads there.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 from hypothesis import strategies as st
@@ -30,7 +31,7 @@ STREAMS = (
 PARENTS = {2: 1}
 THREADS = (11, 12, 13)
 EVENTS = (1, 2, 3)
-ORDERING = ("op", "programmatic", "copy_back", "record", "wait", "alloc", "free")
+ORDERING = ("op", "programmatic", "copy_back", "copy_out", "record", "wait", "alloc", "free")
 BYTES = 24  # of the memory that programs touch
 
 
@@ -39,9 +40,9 @@ class Act:
     """One thing that a host thread does.
 
     Attributes:
-        kind: `op`, `programmatic` (launch), `copy_back` (a copy that holds the host), `record`, `wait`,
-            `event_sync`, `stream_sync`, `context_sync`, `device_sync`, `stream_query`, `failed_query`,
-            `host` (an access).
+        kind: `op`, `programmatic` (launch), `copy_back` (a copy that holds the host), `copy_out` (one to the
+            host that does not), `record`, `wait`, `event_sync`, `stream_sync`, `context_sync`, `device_sync`,
+            `stream_query`, `failed_query`, `host` (an access).
         thread: Place in `THREADS`.
         stream: Place in `STREAMS`.
         event: One of `EVENTS`.
@@ -91,7 +92,13 @@ _PAIRS = st.lists(st.integers(0, len(STREAMS) - 1), min_size=2, max_size=2, uniq
 
 @st.composite
 def programs(
-    draw: st.DrawFn, most: int = 22, *, least: int = 0, kinds: tuple[str, ...] = KINDS, few: bool = False
+    draw: st.DrawFn,
+    most: int = 22,
+    *,
+    least: int = 0,
+    kinds: tuple[str, ...] = KINDS,
+    few: bool = False,
+    touches: tuple[int, int] = (0, 2),
 ) -> list[Act]:
     """Draw a program.
 
@@ -101,6 +108,7 @@ def programs(
         least: Fewest actions.
         kinds: Kinds of actions, each as often as it stands there.
         few: Use two streams and two events only, and mostly one thread.
+        touches: Fewest and most places that an action touches.
     """
     touch = st.tuples(st.integers(0, BYTES - 1), st.integers(1, 8), st.booleans())
     threads = draw(st.sampled_from((1, 1, 1, 2)) if few else st.integers(1, len(THREADS))) - 1
@@ -111,7 +119,7 @@ def programs(
         thread=st.integers(0, threads),
         stream=st.sampled_from(pair) if few else st.integers(0, len(STREAMS) - 1),
         event=st.sampled_from(EVENTS[:2] if few else EVENTS),
-        touches=st.lists(touch, max_size=2).map(tuple),
+        touches=st.lists(touch, min_size=touches[0], max_size=touches[1]).map(tuple),
     )
     acts = draw(st.lists(act, min_size=least, max_size=most))
     # Each access by the host is one of its own; operations may touch several places.
@@ -119,7 +127,11 @@ def programs(
 
 
 def truth_of(  # noqa: C901, PLR0912 - the rules one after the other
-    acts: list[Act], *, mute: Container[int] = (), gone: Container[int] = ()
+    acts: list[Act],
+    *,
+    mute: Container[int] = (),
+    gone: Container[int] = (),
+    instead: Mapping[int, int | None] = MappingProxyType({}),
 ) -> Truth:
     """Draw every edge that CUDA promises, and close the graph.
 
@@ -127,6 +139,8 @@ def truth_of(  # noqa: C901, PLR0912 - the rules one after the other
         acts: The program.
         mute: Waits that wait for nothing, but stand where they stood.
         gone: Actions that are not done at all.
+        instead: Operation behind which an event is waited for in place of each of some synchronizations, None
+            for no wait.
     """
     edges: list[tuple[int, int]] = []
     count = 0
@@ -141,6 +155,8 @@ def truth_of(  # noqa: C901, PLR0912 - the rules one after the other
     placed: list[tuple[int, int, int, str, list]] = []  # stream, in, out, kind, edges from elsewhere
     latest: dict[int, int] = {}
     tail: dict[int, int] = {}
+    recorded: dict[int | None, int] = {}
+    behind_some = set(instead.values())
     truth = Truth(np.zeros((0, 0)), begin, end)
     for i, act in enumerate(acts):
         if i in gone:
@@ -155,7 +171,7 @@ def truth_of(  # noqa: C901, PLR0912 - the rules one after the other
             begin[i] = end[i] = host
         elif act.kind in ORDERING:
             into = node()
-            out = node() if act.kind in {"op", "programmatic", "copy_back"} else into
+            out = node() if act.kind in _LAUNCHES else into
             if out != into:
                 edges.append((into, out))
                 begin[i], end[i] = into, out
@@ -168,19 +184,25 @@ def truth_of(  # noqa: C901, PLR0912 - the rules one after the other
             edges += foreign
             own = [entry for entry in placed if entry[0] == act.stream]
             behind = max((k for k, entry in enumerate(own) if entry[3] in _LAUNCHES), default=-1)
-            may_overlap = act.kind == "programmatic" and behind >= 0 and own[behind][3] != "copy_back"
+            may_overlap = act.kind == "programmatic" and behind >= 0 and own[behind][3] not in _COPIES
             for entry in own[behind:] if may_overlap else ():
                 # After the start of its predecessor only; marks in between are looked through.
                 launched = entry is own[behind]
                 edges += [(entry[1], into)] if launched else [(source, into) for source, _ in entry[4]]
             edges += [] if may_overlap else [(entry[2], into) for entry in own]
             placed.append((act.stream, into, out, act.kind, foreign))
+            if i in behind_some:
+                recorded[i] = node()
+                edges += [(entry[2], recorded[i]) for entry in placed if entry[0] == act.stream]
             if act.kind == "record":
                 latest[act.event] = into
             if act.kind == "copy_back":
                 edges.append((out, done))
         elif i in mute:
             continue
+        elif i in instead:
+            mark = recorded.get(instead[i])
+            edges += [] if mark is None else [(mark, done)]
         elif act.kind == "event_sync":
             if act.event in latest:
                 edges.append((latest[act.event], done))
@@ -199,7 +221,8 @@ def truth_of(  # noqa: C901, PLR0912 - the rules one after the other
     return truth
 
 
-_LAUNCHES = {"op", "programmatic", "copy_back"}
+_COPIES = {"copy_back": "pageable", "copy_out": "pinned"}
+_LAUNCHES = {"op", "programmatic", "copy_back", "copy_out"}
 
 
 def _excludes(a: int, b: int) -> bool:
@@ -269,7 +292,8 @@ def trace_of(acts: list[Act], order: list[int] | None = None) -> tuple[Trace, di
 
 _CALLS = {
     "op": "cudaLaunchKernel", "programmatic": "cudaLaunchKernelExC", "copy_back": "cudaMemcpy",
-    "record": "cudaEventRecord", "wait": "cudaStreamWaitEvent", "event_sync": "cudaEventSynchronize",
+    "copy_out": "cudaMemcpyAsync", "record": "cudaEventRecord", "wait": "cudaStreamWaitEvent",
+    "event_sync": "cudaEventSynchronize",
     "stream_sync": "cudaStreamSynchronize", "context_sync": "cuCtxSynchronize",
     "device_sync": "cudaDeviceSynchronize", "stream_query": "cudaStreamQuery",
     "failed_query": "cudaStreamQuery", "host": "cudaGetLastError",
@@ -277,7 +301,7 @@ _CALLS = {
 
 
 def _ops(acts: list[Act], turn: list[int]) -> dict[str, list]:
-    copies = [acts[i].kind == "copy_back" for i in turn]
+    copies = [_COPIES.get(acts[i].kind) for i in turn]
     return {
         "device_id": [STREAMS[acts[i].stream][1] for i in turn],
         "context_id": [STREAMS[acts[i].stream][2] for i in turn],
@@ -286,7 +310,7 @@ def _ops(acts: list[Act], turn: list[int]) -> dict[str, list]:
         "engine": ["copy_d2h" if copy else "compute" for copy in copies],
         "name": ["op"] * len(turn),
         "src_memory": ["device" if copy else None for copy in copies],
-        "dst_memory": ["pageable" if copy else None for copy in copies],
+        "dst_memory": copies,
         "start_ns": [1000 + 10 * place for place in range(len(turn))],
         "end_ns": [1005 + 10 * place for place in range(len(turn))],
         "correlation_id": [i + 1 for i in turn],

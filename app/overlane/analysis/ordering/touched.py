@@ -44,8 +44,10 @@ class Touched:
         thread: int32: thread that accesses or issued, -1 for unknown.
         is_declared: bool: not inferred.
         staged: int64: item of the host's own read for a copy, -1 for other accesses.
+        unsized: int32: items of frees that do not say how much they free.
         unchecked_count: Accesses that are left out, since nothing says who made them, or since cells became
             too many.
+        unplaced_count: Frees that are left out, since nothing says who made them.
     """
 
     def __init__(self, trace: Trace, order: Order) -> None:
@@ -76,6 +78,7 @@ class Touched:
         staged = np.full(count, -1, np.int64)
         staged[read] = program.staged_item[op[read]]
         self.staged = np.concatenate([staged, np.full(others, -1)])
+        self.unsized = program.allocation_item[freed & (length[count:] <= 0)]
         self._select(order, length > 0)
 
     def _select(self, order: Order, usable: Flags) -> None:
@@ -87,6 +90,8 @@ class Touched:
         chain = order.all.item_chain
         is_known = usable & (chain[self.item] >= 0) if len(chain) else usable
         self.unchecked_count = int(np.count_nonzero(usable & ~is_known & ~self.is_allocation))
+        is_free = self.is_allocation & (self.mode == found.FREE)
+        self.unplaced_count = int(np.count_nonzero(is_free & ~is_known))
         rows = np.flatnonzero(is_known)
         rows = rows[np.lexsort((self.mode[rows] == found.READ, self.op[rows], rank[self.item[rows]]))]
         for name in ("item", "op", "row", "is_allocation", "mode", "address", "end", "is_declared", "staged"):
@@ -97,7 +102,7 @@ class Touched:
 
     def conflicts(self) -> Conflicts:
         """Return all conflicts of single cells."""
-        low, high, cells = self._cells()
+        low, high, cells = self.cells()
         order, clocks = self._order, self._order.all
         of_graph = order.graphs.of_op
         nodes = (
@@ -121,7 +126,7 @@ class Touched:
         )
         return Conflicts(self._without_own(rows), max(total - len(rows), 0))
 
-    def _cells(self) -> tuple[Codes, Codes, int]:
+    def cells(self) -> tuple[Codes, Codes, int]:
         """Cut memory where any access begins or ends; return the cells of each access."""
         start, first = dense(self.address)
         stop, last = dense(self.end)

@@ -10,14 +10,14 @@ from overlane.analysis.rows.naming import Rows
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
 
-__all__ = ["redundant_counts", "redundant_rows"]
+__all__ = ["held_by_syncs", "redundant_counts", "redundant_rows"]
 
 
 def redundant_rows(study: Study) -> Rows:
     """Return the redundant waits whose call touches the window, in host order."""
     found, table = study.redundant_waits, study.trace.table("syncs")
     low, high = study.window or (0, study.trace.span_ns + 1)
-    held = _held(study) if len(found) else {}
+    held = held_by_syncs(study) if len(found) else {}
     rows = []
     for place in range(len(found)):
         row = found.row(place)
@@ -33,7 +33,7 @@ def redundant_rows(study: Study) -> Rows:
     return rows
 
 
-def _held(study: Study) -> dict[int, int]:
+def held_by_syncs(study: Study) -> dict[int, int]:
     """Return what each row of `syncs` that is a barrier cost."""
     from overlane.analysis.dependencies import PROOF_TABLES  # noqa: PLC0415 - help must answer without it
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from overlane.analysis.rows.hazards import hazard_counts, hazard_rows
 from overlane.analysis.rows.naming import op_name
 from overlane.analysis.rows.needless import redundant_counts, redundant_rows
+from overlane.analysis.rows.over_strong import checked_words, over_strong_counts, over_strong_rows
 from overlane.commands.report.section import Block, Columns, Rows, Section, Table, ns, plain
 
 if TYPE_CHECKING:
@@ -23,8 +24,10 @@ def _text(study: Study, rows: Rows) -> list[Block]:
 
     missing = why_unproven(study.trace, "buffer_accesses")
     if missing:
-        return [f"Whether accesses are ordered cannot be told. {missing}", *_needless(study)]
-    return [*_unordered(study, rows), *_needless(study)]
+        unordered: list[Block] = [f"Whether accesses are ordered cannot be told. {missing}"]
+    else:
+        unordered = _unordered(study, rows)
+    return [*unordered, *_needless(study), *_too_strong(study)]
 
 
 def _unordered(study: Study, rows: Rows) -> list[Block]:
@@ -81,8 +84,38 @@ def _needless(study: Study) -> list[Block]:
     return [f"{text}, unless the host measures time there.", Table(lines, _WAIT_COLUMNS, _SHOWN)]
 
 
+def _too_strong(study: Study) -> list[Block]:
+    """Say which synchronizations wait for more than is needed, and what would do instead."""
+    rows, checked = over_strong_rows(study), checked_words(study)
+    if not rows:
+        return [checked] if checked else []
+    lines = [
+        {
+            "wait": f"{row['kind']} ({row['sync_id']})",
+            "certainty": row["certainty"],
+            "op": "nothing" if row["op_id"] is None else op_name(study.trace, row["op_id"]),
+            "more": f"{row['more_count']:,}",
+            "last": op_name(study.trace, row["more_op_id"]),
+            "sooner_ns": row["sooner_ns"],
+        }
+        for row in rows
+    ]
+    text = (
+        "1 synchronization waits for more than anything recorded needs."
+        if len(rows) == 1
+        else f"{len(rows)} synchronizations wait for more than anything recorded needs. All of them can be"
+        " replaced together."
+    )
+    changes = list(dict.fromkeys(row["change"] for row in rows))
+    blocks: list[Block] = [text, Table(lines, _STRONG_COLUMNS, _SHOWN), *changes[:_FIXES]]
+    if len(changes) > _FIXES:
+        blocks.append(f"... and {len(changes) - _FIXES} more; --json gives all.")
+    return [*blocks, checked]
+
+
 def _more(study: Study) -> dict[str, Any]:
-    return hazard_counts(study) | {"redundant_waits": redundant_rows(study)} | redundant_counts(study)
+    found: dict[str, Any] = {"redundant_waits": redundant_rows(study), "over_strong": over_strong_rows(study)}
+    return hazard_counts(study) | found | redundant_counts(study) | over_strong_counts(study)
 
 
 def _side(study: Study, op_id: int | None, table: str) -> str:
@@ -99,6 +132,12 @@ _COLUMNS: Columns = (
 _WAIT_COLUMNS: Columns = (
     ("wait", plain("wait")), ("", plain("certainty")), ("last waits for", plain("op")),
     ("over by", plain("known")), ("call", ns("call_ns")),
+)  # fmt: skip
+
+_STRONG_COLUMNS: Columns = (
+    ("wait", plain("wait")), ("", plain("certainty")), ("would do: event after", plain("op")),
+    ("operations beyond", plain("more")), ("the last of them", plain("last")),
+    ("sooner by up to", ns("sooner_ns")),
 )  # fmt: skip
 
 SECTIONS = (
