@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
+from browser.driver import COMPILED_MS
 from browser.known_traces import MS
 
 
@@ -94,3 +95,20 @@ def test_lanes_are_moved_by_keys_and_by_dragging(dashboard, timeline):
     dashboard.page.reload()
     timeline = dashboard.timeline()
     dashboard.wait_until(lambda: order() == [third, second, first], "the order is still there")
+
+
+@pytest.mark.parametrize(
+    ("page", "said"), [("operations", "#ov-ops-said"), ("overlap", "#ov-overlap"), ("waits", "#ov-waits")]
+)
+def test_a_mark_narrows_every_page(dashboard, timeline, page, said):
+    timeline.click(750 * MS, timeline.lane_of_stream(7))
+    expect(dashboard.details).to_contain_text("attention")
+    timeline.press("m")
+    dashboard.wait_until(lambda: stored(dashboard)["marks"], "the mark is kept")
+    dashboard.page.locator(f"#ov-nav-{page}").click()
+    expect(dashboard.page.locator(said)).not_to_be_empty(timeout=COMPILED_MS)
+    expect(dashboard.page.locator(said)).not_to_contain_text("Only ")
+    dashboard.page.locator("#ov-step").click()
+    dashboard.page.get_by_role("option", name="mark 1 attention").click()
+    expect(dashboard.page.locator(said)).to_contain_text("Only 600 ms → 900 ms", timeout=COMPILED_MS)
+    assert dashboard.query["window"] == f"{600 * MS}-{900 * MS}"

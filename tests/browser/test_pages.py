@@ -116,6 +116,19 @@ def test_bad_trace_says_why_on_the_timeline_page(dashboard):
     assert "Traceback" not in notice.inner_text()
 
 
+@pytest.mark.parametrize(
+    ("page", "left_out"),
+    [("timeline", "#ov-range-panel"), ("operations", "#ov-ops-by"), ("operations", "#ov-flame-by")],
+)
+def test_a_bad_trace_leaves_only_the_reason_and_the_way_back(dashboard, page, left_out):
+    dashboard.page.goto(f"{dashboard.server}/{page}?trace={dashboard.trace_id('broken')}")
+    shown = dashboard.page.locator(f"#page-{page}")
+    expect(shown.locator(".ov-notice-failed")).to_be_visible(timeout=COMPILED_MS)
+    expect(dashboard.page.locator(left_out)).not_to_be_visible()
+    shown.get_by_role("link", name="All traces").click()
+    expect(dashboard.page.locator("#page-library .ov-card").first).to_be_visible()
+
+
 def test_trace_without_gpu_work_says_so(dashboard):
     timeline = dashboard.open_timeline("no-gpu")
     expect(dashboard.page.locator("#ov-notice")).to_contain_text("No GPU work")

@@ -133,3 +133,30 @@ def test_colours_by_stream_tell_the_streams_apart(dashboard, timeline):
 
     assert pixel(first, 100) == pixel(first, 800)
     assert pixel(first, 100) != pixel(second, 550)
+
+
+def test_a_hit_is_shown_beside_its_list(dashboard, timeline):
+    panel = search(dashboard, "attention")
+    dashboard.page.locator("#ov-search").press("Enter")
+    expect(panel.locator(".ov-hits-at")).to_have_text("1 of 1 hit")
+    timeline.settle()
+    lane = timeline.lane_of_stream(7)
+    left, right = (timeline.point(at * MS, lane)[0] for at in (600, 900))
+    assert timeline.plot_box["x"] < left
+    assert right < panel.bounding_box()["x"], "the list covers the hit"
+
+
+def test_the_list_folds_where_it_would_cover_the_hit(dashboard, timeline):
+    panel = search(dashboard, "gemm_late")  # ends 1 ms before the trace does
+    dashboard.page.locator("#ov-search").press("Enter")
+    expect(panel.locator(".ov-hits-list")).not_to_be_visible()
+    expect(panel.locator(".ov-hits-at")).to_have_text("1 of 1 hit")
+    timeline.settle()
+    top = panel.bounding_box()
+    assert timeline.point(3_600 * MS, timeline.lane_of_stream(7))[1] > top["y"] + top["height"]
+    panel.get_by_role("button", name="Show the list").click()
+    expect(panel.locator(".ov-hits-list")).to_be_visible()
+    panel.get_by_role("button", name="Fold the list").click()
+    expect(panel.locator(".ov-hits-list")).not_to_be_visible()
+    search(dashboard, "gemm")
+    expect(panel.locator(".ov-hits-list")).to_be_visible()

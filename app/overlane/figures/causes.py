@@ -120,6 +120,7 @@ def path_bar(pieces: Sequence[tuple[str, str, int, str]], *, theme: Theme) -> go
             hovertemplate=f"{words}<br>%{{customdata[1]}}<extra></extra>",
         )
     _lay_out(figure, theme, rows=1)
+    figure.update_layout(margin={"l": 20})  # else 0 % would be past the edge and left out
     return figure
 
 

@@ -243,7 +243,7 @@ def range_panel(
 ) -> list[Component]:
     """Return the numbers of a marked range: busy, overlap, idle by cause, and its slowest operations."""
     if trace is None or marked is None:
-        hint = "Shift-drag over the timeline, or drag on its ruler, to measure a range."
+        hint = "Shift-drag over the timeline, drag on its ruler, or press R to measure a range."
         return [heading("Marked range"), html.P(hint, className="ov-quiet")]
     from overlane.analysis.engines import engine_report  # noqa: PLC0415 - loads compiled code
 

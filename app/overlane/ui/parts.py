@@ -29,7 +29,9 @@ def extra(**values: str) -> dict[str, Any]:
 
 def heading(text: str, *, note: str = "") -> Component:
     """Return the small heading of a panel, with a quiet note behind it."""
-    return html.H2([text, html.Span(note, className="ov-note")] if note else text, className="ov-heading")
+    # Capitals would spell the plural of SM like another word.
+    style = "ov-heading ov-as-written" if "SMs" in text or "TPCs" in text else "ov-heading"
+    return html.H2([text, html.Span(note, className="ov-note")] if note else text, className=style)
 
 
 def fact_list(facts: Iterable[Fact]) -> Component:

@@ -351,6 +351,7 @@
     settle() {
       if (!this.feed || !this.meta) return;
       ov.export.showLegend(this);
+      ov.table.show(this);
       ov.path.need(this);
     }
 

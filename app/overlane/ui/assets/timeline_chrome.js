@@ -35,7 +35,8 @@
 
   function drawGrid(t, g) {
     g.fillStyle = ov.paint.css(t.theme.line);
-    const end = t.top + Math.min(t.height - t.top, t.total - t.scrollTop);
+    const last = t.rows[t.rows.length - 1];
+    const end = t.top + Math.min(t.height - t.top, (last ? last.y + last.h : 0) - t.scrollTop);
     for (const tick of t.ticks.ticks) {
       const x = Math.round(t.xOf(tick.t));
       if (x >= t.left) g.fillRect(x, t.top, 1, Math.max(0, end - t.top));

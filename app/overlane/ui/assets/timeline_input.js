@@ -9,6 +9,7 @@
   const KEY_ZOOM_PER_MS = 1.0032; // held W or S: a factor of 25 per second
   const KEY_PAN_PER_MS = 0.0012; // held A or D: 1.2 windows per second
   const LINE_PX = 16;
+  const STRETCH_STEPS = 50; // presses that make a range as long as the view
 
   function pointOf(t, event) {
     const box = t.element.getBoundingClientRect();
@@ -300,6 +301,21 @@
     else ov.hints.dismiss();
   }
 
+  /** Measures the selection, else what is in view. */
+  function measure(t) {
+    const { selection, view } = t;
+    if (selection) t.setRange(selection.start, selection.end);
+    else t.setRange(view.t0, view.t1);
+  }
+
+  /** Moves the end of the range; without one it begins at the selection, else in the middle. */
+  function stretch(t, direction) {
+    const step = (direction * t.view.span) / STRETCH_STEPS;
+    const at = t.selection ? t.selection.start : (t.view.t0 + t.view.t1) / 2;
+    const { t0, t1 } = t.range || { t0: at, t1: t.selection ? t.selection.end : at };
+    t.setRange(t0, Math.max(t0 + 1, t1 + step));
+  }
+
   function sideways(t, direction) {
     const row = t.rows[t.focusRow];
     if (row && row.type === 'group') {
@@ -317,7 +333,8 @@
 
   const KEYS = {
     f: fit, 0: whole, home: whole, m: (t) => ov.notes.mark(t), k: (t) => ov.notes.toggleList(t), p: (t) => ov.notes.pinFocused(t), escape, enter,
-    arrowleft: (t) => sideways(t, -1), arrowright: (t) => sideways(t, 1),
+    arrowleft: (t, event) => (event.shiftKey ? stretch(t, -1) : sideways(t, -1)),
+    arrowright: (t, event) => (event.shiftKey ? stretch(t, 1) : sideways(t, 1)),
     arrowup: (t, event) => (event.shiftKey ? ov.notes.moveFocused(t, -1) : ov.pick.stepLane(t, -1)),
     arrowdown: (t, event) => (event.shiftKey ? ov.notes.moveFocused(t, 1) : ov.pick.stepLane(t, 1)),
     pageup: (t) => t.scrollTo(t.scrollTop - (t.height - t.top) * 0.8),
@@ -326,7 +343,7 @@
     '-': (t) => t.view.zoom(1.25, (t.view.t0 + t.view.t1) / 2),
     ',': (t) => ov.causes.walk(t, -1), '.': (t) => ov.causes.walk(t, 1),
     '<': (t) => ov.path.walk(t, -1), '>': (t) => ov.path.walk(t, 1),
-    backspace: (t, event) => goBack(t, event.shiftKey), v: (t) => ov.settings.toggleMenu(t),
+    r: measure, backspace: (t, event) => goBack(t, event.shiftKey), v: (t) => ov.settings.toggleMenu(t),
   };
 
   function goBack(t, isForward) {

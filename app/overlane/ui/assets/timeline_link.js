@@ -4,7 +4,7 @@
 
   const WRITE_MS = 300; // browsers refuse more than some hundred address changes in half a minute
   const PRIMARY = 'timeline';
-  const FORWARDED = /^([wasdfmvkp0+=,.<>-]|Backspace|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
+  const FORWARDED = /^([wasdfmvkpr0+=,.<>-]|Backspace|Home|Enter|Escape|Arrow(Left|Right|Up|Down)|Page(Up|Down))$/i;
   let timelines = new Map();
   let writeTimer = 0;
 

@@ -23,7 +23,7 @@
     ]],
     ['Select', [
       ['←  →', 'slice before, after; fold or open a group'], ['↑  ↓', 'lane above, below'],
-      ['Enter', 'zoom to the selection; fold or open a group'], ['M', 'mark the range or selection, again to unmark'], ['K', 'all marks and their notes'],
+      ['Enter', 'zoom to the selection; fold or open a group'], ['R', 'measure the selection, else the view'], ['Shift + ←  Shift + →', 'shorten, lengthen the range'], ['M', 'mark the range or selection, again to unmark'], ['K', 'all marks and their notes'],
       ['P', 'pin the lane to the top'], ['Shift + ↑  Shift + ↓', 'move the lane; or drag its name'],
       ['Esc', 'close the hits, then clear the range, then the selection'],
     ]],

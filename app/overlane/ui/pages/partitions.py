@@ -169,7 +169,7 @@ def _facts(rows: list[dict[str, Any]], scene: Scene) -> list[Component]:
         ]
     few, left = capped(lines)
     return (
-        [heading("Layout"), table("Layout", ["partition", "", ""], few, hides_caption=True), *left]
+        [heading("Layout"), table("Layout", ["partition", "what", "which"], few, hides_caption=True), *left]
         if few
         else []
     )

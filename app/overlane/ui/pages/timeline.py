@@ -65,6 +65,10 @@ def layout() -> Component:
                         **extra(data_trace="", data_rank="", data_link="main"),
                     ),
                     _search_results(),
+                    *(
+                        html.Div(id=f"{name}-table", className="ov-hidden")
+                        for name in (ids.TIMELINE, ids.TIMELINE_OTHER)
+                    ),
                 ],
                 className="ov-canvases",
             ),
