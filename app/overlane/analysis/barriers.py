@@ -218,21 +218,22 @@ def _kinds_of_rows(trace: Trace, deps: Dependencies) -> tuple[Ids, Ids, _Held]:
 
 def _held(deps: Dependencies, waits: Waits, idle: Idle, of_sync: tuple[Ids, Ids, _Held]) -> _Held:
     """Return the parts of waits, and of gaps of streams, that name a barrier."""
-    in_stream = idle.scope[idle.gap] == SCOPES.index("stream")
-    in_stream &= idle.next_op[idle.gap] >= 0
-    gap = idle.gap[in_stream]
-    op = np.concatenate([waits.op, idle.next_op[gap]]).astype(np.int64)
-    cause = np.concatenate([waits.cause, idle.cause[in_stream]]).astype(np.int64)
-    table = np.concatenate([waits.proof_table, idle.proof_table[in_stream]]).astype(np.int64)
-    row = np.concatenate([waits.proof_row, idle.proof_row[in_stream]])
-    start = np.concatenate([waits.start_ns, idle.part_start_ns[in_stream]])
-    end = np.concatenate([waits.end_ns, idle.part_end_ns[in_stream]])
     kinds = np.full(64, -1)
     for name in _PLAIN:
         kinds[code_of(name)] = BARRIER_KINDS.index(name)
-    kind = kinds[cause]
-    rows = np.flatnonzero(((kind >= 0) | (cause == code_of("host_sync"))) & (row >= 0))
-    kind, op, table, row = kind[rows], op[rows], table[rows], row[rows]
+    is_barrier = kinds >= 0
+    is_barrier[code_of("host_sync")] = True
+    mine = np.flatnonzero(is_barrier[waits.cause] & (waits.proof_row >= 0))
+    others = np.flatnonzero(is_barrier[idle.cause] & (idle.proof_row >= 0))
+    gap = idle.gap[others]
+    in_stream = (idle.scope[gap] == SCOPES.index("stream")) & (idle.next_op[gap] >= 0)
+    others, gap = others[in_stream], gap[in_stream]
+    op = np.concatenate([waits.op[mine], idle.next_op[gap]]).astype(np.int64)
+    kind = kinds[np.concatenate([waits.cause[mine], idle.cause[others]])]
+    table = np.concatenate([waits.proof_table[mine], idle.proof_table[others]]).astype(np.int64)
+    row = np.concatenate([waits.proof_row[mine], idle.proof_row[others]])
+    start = np.concatenate([waits.start_ns[mine], idle.part_start_ns[others]])
+    end = np.concatenate([waits.end_ns[mine], idle.part_end_ns[others]])
     is_sync = kind < 0
     for code, of in (
         (PROOF_TABLES.index("syncs"), of_sync[0]),
@@ -251,8 +252,8 @@ def _held(deps: Dependencies, waits: Waits, idle: Idle, of_sync: tuple[Ids, Ids,
         row[fits],
         deps.stream_key[op[fits]].astype(np.int64),
         op[fits],
-        start[rows][fits],
-        end[rows][fits],
+        start[fits],
+        end[fits],
     )
 
 

@@ -11,7 +11,7 @@ from numba import njit
 from overlane.analysis.causes import code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
 from overlane.analysis.inferred import loading_launches
-from overlane.analysis.keys import NULL, Ids, identities, known, words
+from overlane.analysis.keys import NULL, Ids, identities, in_order, known, words
 from overlane.trace import Trace
 
 __all__ = ["Doing", "Nest", "States", "host_states", "nest"]
@@ -270,10 +270,14 @@ def nest(thread: Ids, start: Ids, end: Ids, count: int) -> Nest:
         count: How many threads there are.
     """
     rows = np.flatnonzero(thread >= 0)
-    rows = rows[np.lexsort((-end[rows], start[rows], thread[rows]))]
-    begins = np.searchsorted(thread[rows], np.arange(count + 1)).astype(np.int64)
-    parent = _parents(thread[rows], start[rows], end[rows])
-    return Nest(begins, start[rows], end[rows], np.asarray(parent), rows)
+    rows = rows[in_order(thread[rows], count)]
+    of, at = thread[rows], start[rows]
+    # Rows come in the order of their starts, shorter ones first where several start at once.
+    if ((of[1:] == of[:-1]) & (at[1:] <= at[:-1])).any():
+        rows = rows[np.lexsort((-end[rows], at, of))]
+        of, at = thread[rows], start[rows]
+    begins = np.searchsorted(of, np.arange(count + 1)).astype(np.int64)
+    return Nest(begins, at, end[rows], np.asarray(_parents(of, at, end[rows])), rows)
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,7 @@ from numba import njit
 from overlane.analysis.causes import CAUSE_NAMES, code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
 from overlane.analysis.hosts import host_states, nest
-from overlane.analysis.keys import NULL, Bytes, Codes, Ids, identities, known
+from overlane.analysis.keys import NULL, Bytes, Codes, Ids, identities, in_order, known
 from overlane.analysis.waits import Waits
 from overlane.errors import OverlaneError
 from overlane.trace import Trace
@@ -194,7 +194,7 @@ def _owners(trace: Trace, deps: Dependencies) -> tuple[list[Ids], list[tuple[int
 def _gaps(deps: Dependencies, owner: Ids, window: tuple[int, int] | None) -> Ids:
     """Return owner, start, end and next operation of the gaps of every owner."""
     rows = np.flatnonzero(owner >= 0)
-    rows = rows[np.argsort(owner[rows], kind="stable")]
+    rows = rows[in_order(owner[rows], int(owner.max(initial=-1)) + 1)]
     start, end = deps.issue.start_ns[rows], deps.issue.end_ns[rows]
     low, high = window if window is not None else (NULL, -NULL - 1)
     found = _between(owner[rows], start, end, low, high, window is not None)

@@ -13,7 +13,19 @@ import pyarrow as pa
 
 from overlane.tables import numbers
 
-__all__ = ["NULL", "Bytes", "Codes", "Ids", "Lookup", "dense", "group_rows", "identities", "known", "words"]
+__all__ = [
+    "NULL",
+    "Bytes",
+    "Codes",
+    "Ids",
+    "Lookup",
+    "dense",
+    "group_rows",
+    "identities",
+    "in_order",
+    "known",
+    "words",
+]
 
 Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Codes: TypeAlias = np.ndarray[Any, np.dtype[np.int32]]
@@ -137,6 +149,17 @@ class Lookup:
             return self._rows[place]
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._rows[place], -1)
+
+
+def in_order(codes: Ids | Codes, count: int) -> Ids:
+    """Return the rows in order of a code, those of one code in their own order.
+
+    Args:
+        codes: Numbers from -1 to below `count`.
+        count: How many codes there are; few of them are sorted digit by digit, in a tenth of the time.
+    """
+    is_small = count <= np.iinfo(np.int16).max
+    return np.argsort(codes.astype(np.int16) if is_small else codes, kind="stable")
 
 
 def group_rows(groups: Ids, count: int) -> tuple[Ids, Ids]:

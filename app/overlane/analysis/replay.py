@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from overlane.analysis.growing import with_room
 from overlane.analysis.keys import Ids
 
 __all__ = ["ACTIONS", "COLUMNS", "LEGACY", "Front", "replay"]
@@ -86,16 +87,6 @@ def replay(  # noqa: PLR0917
 
 
 @njit(cache=True, nogil=True)
-def _room(array: Ids, used: int) -> Ids:
-    """Return the array, grown when it is full."""
-    if used < len(array):
-        return array
-    bigger = np.empty((2 * len(array), array.shape[1]), np.int64)
-    bigger[:used] = array[:used]
-    return bigger
-
-
-@njit(cache=True, nogil=True)
 def _put(pool: Ids, state: Ids, entry: Ids, stream: int, own: Ids, place: Ids) -> Ids:  # noqa: PLR0917
     """Add an entry to the list being built at `state[0]`, length `state[1]`, for a stream."""
     source, kind = entry[_SOURCE], entry[_KIND]
@@ -114,7 +105,7 @@ def _put(pool: Ids, state: Ids, entry: Ids, stream: int, own: Ids, place: Ids) -
             if place[other] < place[source]:
                 pool[k] = entry
             return pool
-    pool = _room(pool, begin + state[1])
+    pool = with_room(pool, begin + state[1])
     pool[begin + state[1]] = entry
     state[1] += 1
     return pool
@@ -158,7 +149,7 @@ def _open(pool: Ids, used: int, front: Front, stream: int, state: Ids) -> Ids:
     """Begin a new list with what stands beside the stream's last operation."""
     state[0], state[1] = used, 0
     for k in range(front.length[stream]):
-        pool = _room(pool, used + k)
+        pool = with_room(pool, used + k)
         pool[used + k] = pool[front.begin[stream] + k]
         state[1] += 1
     return pool
@@ -209,24 +200,23 @@ def _emit(  # noqa: PLR0917
     pool: Ids,
     state: Ids,
     unsure: Any,
-) -> tuple[Ids, int]:
-    """Write the edges of one operation: its stream's last one, then what stands beside."""
+) -> int:
+    """Write the edges of one operation: its stream's last one, then what stands beside. There is room."""
     last = front.last[stream]
     if last >= 0:
-        edges = _room(edges, used)
         edges[used, 0], edges[used, 1], edges[used, 2] = op, last, STREAM
         edges[used, 3] = max(certainty, unsure[last])
         edges[used, 4], edges[used, 5] = OPS, last
         used += 1
     for k in range(state[0], state[0] + state[1]):
-        edges = _room(edges, used)
         edges[used, 0] = op
-        edges[used, 1:] = pool[k]
+        for column in range(5):
+            edges[used, 1 + column] = pool[k, column]
         source = pool[k, _SOURCE]
         doubt = unsure[source] if source >= 0 else 0
         edges[used, 3] = max(edges[used, 3], certainty, doubt)
         used += 1
-    return edges, used
+    return used
 
 
 @njit(cache=True, nogil=True)
@@ -262,14 +252,13 @@ def _replay(  # noqa: C901, PLR0912, PLR0915, PLR0917
             pool = _meet_legacy(pool, state, stream, front, groups, legacy, own, place)
         if kind == 0:
             tail = tails[row]
+            edges = with_room(edges, used, (begins[row + 1] - begins[row]) * (state[1] + 2))
             for k in range(begins[row], begins[row + 1]):
-                edges, used = _emit(
-                    edges, used, roots[k], stream, certainties[at], front, pool, state, unsure
-                )
+                used = _emit(edges, used, roots[k], stream, certainties[at], front, pool, state, unsure)
                 if before[row] >= 0:
-                    edges = _room(edges, used)
                     source = tails[before[row]]
-                    edges[used] = np.array([roots[k], source, GRAPH, 0, OPS, source])
+                    edges[used, 0], edges[used, 1], edges[used, 2] = roots[k], source, GRAPH
+                    edges[used, 3], edges[used, 4], edges[used, 5] = 0, OPS, source
                     used += 1
             front.last[stream], front.length[stream] = tail, 0
             place[tail], unsure[tail] = at, certainties[at]
@@ -288,7 +277,8 @@ def _replay(  # noqa: C901, PLR0912, PLR0915, PLR0917
             front.begin[stream], front.length[stream] = state[0], state[1]
             filled = state[0] + state[1]
             if kind == 1:
-                kept[row] = np.array([front.last[stream], front.begin[stream], front.length[stream]])
+                kept[row, 0], kept[row, 1] = front.last[stream], front.begin[stream]
+                kept[row, 2] = front.length[stream]
         front.touched[stream] = True
         if is_legacy:
             legacy[group, 0] += 1

@@ -14,7 +14,8 @@ from numba import njit
 
 from overlane.analysis.causes import code_of
 from overlane.analysis.dependencies import PROOF_TABLES, Dependencies
-from overlane.analysis.keys import NULL, Ids, dense, known, words
+from overlane.analysis.growing import with_room
+from overlane.analysis.keys import NULL, Ids, dense, in_order, known, words
 from overlane.analysis.missing import lacks_device_times
 from overlane.analysis.sms import Device, claim_sms, devices_of
 from overlane.analysis.streams import Streams
@@ -218,7 +219,7 @@ def _back(  # noqa: PLR0917
     """Claim for what ran among earlier starts of the same group, where `own` differs."""
     if not len(rows) or not (window[0][rows] < window[1][rows]).any():
         return np.zeros((0, 6), np.int64)
-    order = rows[np.argsort(groups[rows], kind="stable")]
+    order = rows[in_order(groups[rows], int(groups.max()) + 1)]
     start, end = deps.issue.start_ns[order], deps.issue.end_ns[order]
     claims = _looked_back(groups[order], start, end, window[0][order], window[1][order], own[order])
     claims[:, 0], claims[:, 5] = order[claims[:, 0]], order[claims[:, 5]]
@@ -271,7 +272,7 @@ def _ran_within(groups: Ids, deps: Dependencies, asked: Ids, since: Ids, until: 
     rows = np.flatnonzero(groups >= 0)
     if not len(rows) or not len(asked):
         return np.zeros(len(asked), np.bool_)
-    rows = rows[np.argsort(groups[rows], kind="stable")]
+    rows = rows[in_order(groups[rows], int(groups.max()) + 1)]
     start, end, group = deps.issue.start_ns[rows], deps.issue.end_ns[rows], groups[rows]
     span = int(end.max()) + 1
     # Shifted apart group by group, one running maximum serves all groups.
@@ -348,15 +349,6 @@ def _rows_of_calls(deps: Dependencies) -> tuple[Ids, ...]:
 
 
 @njit(cache=True, nogil=True)
-def _grown(claims: Ids, used: int) -> Ids:
-    if used < len(claims):
-        return claims
-    bigger = np.empty((2 * len(claims), claims.shape[1]), np.int64)
-    bigger[:used] = claims[:used]
-    return bigger
-
-
-@njit(cache=True, nogil=True)
 def _looked_back(  # noqa: PLR0917
     group: Ids, start: Ids, end: Ids, low: Ids, high: Ids, own: Ids
 ) -> Ids:
@@ -374,7 +366,7 @@ def _looked_back(  # noqa: PLR0917
         while other >= 0 and group[other] == group[k] and latest[other] > low[k] and steps < _MOST_BACK:
             begin, finish = max(start[other], low[k]), min(end[other], high[k])
             if begin < finish and own[other] != own[k]:
-                claims = _grown(claims, used)
+                claims = with_room(claims, used)
                 claims[used, 0], claims[used, 1], claims[used, 2], claims[used, 5] = k, begin, finish, other
                 used += 1
             other -= 1
@@ -396,7 +388,7 @@ def _issued_before(  # noqa: PLR0917
         while other >= 0 and group[other] == group[k] and steps < _MOST_AHEAD:
             until = end[other] if end[other] <= high[k] else start[other]
             if stream[other] != stream[k] and low[k] < until <= high[k]:
-                claims = _grown(claims, used)
+                claims = with_room(claims, used)
                 claims[used, 0], claims[used, 1], claims[used, 2], claims[used, 5] = k, low[k], until, other
                 used += 1
             other -= 1
@@ -413,7 +405,7 @@ def _covering(end: Ids, start: Ids, low: Ids, high: Ids, floor: Ids) -> Any:
         place = np.searchsorted(end, high[k], "right") - 1
         while place >= 0 and end[place] >= high[k] - floor[k] and end[place] > low[k]:
             if start[place] <= low[k]:
-                claims = _grown(claims, used)
+                claims = with_room(claims, used)
                 claims[used, 0], claims[used, 1] = k, place
                 used += 1
             place -= 1

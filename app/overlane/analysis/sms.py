@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from overlane.analysis.growing import with_room
 from overlane.analysis.keys import NULL, Ids, known, words
 from overlane.analysis.occupancy import SmLimits, kernel_needs, limits_of
 from overlane.trace import Trace
@@ -270,10 +271,7 @@ def _claim(
                 if used > first and claims[used - 1, 2] == begin:
                     claims[used - 1, 2] = finish
                 else:
-                    if used == len(claims):
-                        bigger = np.empty((2 * used, 6), np.int64)
-                        bigger[:used] = claims
-                        claims = bigger
+                    claims = with_room(claims, used)
                     claims[used, 0], claims[used, 1], claims[used, 2] = kernel, begin, finish
                     claims[used, 3], claims[used, 4] = 1, 0
                     used += 1
@@ -307,10 +305,7 @@ def _served_first(  # noqa: PLR0917
         for k in range(first, until):
             begin, finish = max(claims[k, 1], start[other]), min(claims[k, 2], end[other], high[kernel])
             if begin < finish:
-                if used == len(claims):
-                    bigger = np.empty((2 * used, 6), np.int64)
-                    bigger[:used] = claims
-                    claims = bigger
+                claims = with_room(claims, used)
                 claims[used, 0], claims[used, 1], claims[used, 2] = kernel, begin, finish
                 claims[used, 3], claims[used, 4], claims[used, 5] = 0, 0, other
                 used += 1
