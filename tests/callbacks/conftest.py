@@ -244,6 +244,12 @@ def callbacks(client):
     return Callbacks(client)
 
 
+def children_of(component):
+    """Return what is in a component as JSON, also where it goes to the browser as data."""
+    props = component.get("props", {})
+    return json.loads(props["data-plain"]) if "data-plain" in props else props.get("children")
+
+
 def text_of(component):
     """Return all text of a component as JSON, in order, joined by spaces."""
     if component is None:
@@ -252,7 +258,7 @@ def text_of(component):
         return str(component)
     if isinstance(component, list):
         return " ".join(filter(None, map(text_of, component)))
-    return text_of(component.get("props", {}).get("children"))
+    return text_of(children_of(component))
 
 
 def links_of(component):
@@ -267,8 +273,8 @@ def links_of(component):
         elif isinstance(item, dict):
             props = item.get("props", {})
             if "href" in props:
-                found.append((text_of(props.get("children")), props["href"]))
-            walk(props.get("children"))
+                found.append((text_of(children_of(item)), props["href"]))
+            walk(children_of(item))
 
     walk(json.loads(text))
     return found

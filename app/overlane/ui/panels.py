@@ -15,6 +15,7 @@ from overlane.ui.engines import device_summary, places_of
 from overlane.ui.facts import StreamFacts, TraceFacts, stream_facts
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import fact_list, goto, heading, table
+from overlane.ui.plain import plain
 from overlane.ui.reasons import idle_of_devices
 from overlane.ui.rows import (
     Connection,
@@ -85,7 +86,7 @@ def selection_panel(
             *more,
         ],
     )
-    return [html.Div(part, className="ov-panel") for part in parts]
+    return [plain(html.Div(part, className="ov-panel")) for part in parts]
 
 
 def _computing() -> list[Component]:

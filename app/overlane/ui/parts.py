@@ -10,6 +10,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from overlane.figures.palette import COLOURS
+from overlane.ui.plain import plain
 from overlane.ui.rows import Fact
 
 __all__ = ["GRAPH_CONFIG", "extra", "fact_list", "goto", "heading", "notice", "swatch", "table"]
@@ -36,16 +37,14 @@ def heading(text: str, *, note: str = "") -> Component:
 
 def fact_list(facts: Iterable[Fact]) -> Component:
     """Return facts as a description list; the exact value shows on hover."""
-    return html.Dl(
-        [
-            html.Div(
-                [html.Dt(fact.label), html.Dd(_unbroken(fact.text), title=fact.exact or None)],
-                className="ov-fact",
-            )
-            for fact in facts
-        ],
-        className="ov-facts",
-    )
+    shown = [
+        html.Div(
+            [html.Dt(fact.label), html.Dd(_unbroken(fact.text), title=fact.exact or None)],
+            className="ov-fact",
+        )
+        for fact in facts
+    ]
+    return plain(html.Dl(shown, className="ov-facts"))
 
 
 def _unbroken(text: str) -> str:
@@ -87,16 +86,12 @@ def table(
     def cell(make: Callable[..., Component], index: int, content: Any) -> Component:
         return make(content, className="ov-number" if index in numbers else None)
 
-    return html.Table(
-        [
-            html.Caption(caption, className="ov-hidden" if hides_caption else None),
-            html.Thead(html.Tr([cell(html.Th, i, text) for i, text in enumerate(head)])),
-            html.Tbody(
-                [html.Tr([cell(html.Td, i, content) for i, content in enumerate(row)]) for row in rows]
-            ),
-        ],
-        className="ov-table",
-    )
+    content = [
+        html.Caption(caption, className="ov-hidden" if hides_caption else None),
+        html.Thead(html.Tr([cell(html.Th, i, text) for i, text in enumerate(head)])),
+        html.Tbody([html.Tr([cell(html.Td, i, content) for i, content in enumerate(row)]) for row in rows]),
+    ]
+    return plain(html.Table(content, className="ov-table"))
 
 
 def notice(title: str, text: str, *, kind: str = "info", leads_back: bool = False) -> Component:
