@@ -52,6 +52,15 @@ def test_rows_of_the_grid(callbacks):
     assert not {"label", "bandwidth", "grid_blocks"} & hidden
 
 
+def test_each_column_has_one_unit_that_its_heading_names(callbacks):
+    columns = {one["field"]: one for one in ask(callbacks)["ov-ops-grid.columnDefs"]}
+    assert columns["work_ns"]["headerName"] == "total, µs"
+    assert columns["work_ns"]["valueFormatter"]["function"] == "overlaneScaled(params.value, 1000, 3)"
+    assert columns["bandwidth"]["headerName"] == "rate, GB/s"
+    assert columns["bytes"]["headerName"] == "bytes, KiB"
+    assert columns["op_count"]["headerName"] == "count"
+
+
 def test_rows_of_a_window(callbacks):
     answer = ask(callbacks, state={"window": [2500, 4000]})
     assert {row["label"]: row["work_ns"] for row in answer["ov-ops-grid.rowData"]} == {

@@ -38,7 +38,7 @@ def use(path: Path) -> None:
     compared = overlane.compare([trace, path], "before.overlane", level=0.9, accept=["drivers"])
     assert_type(compared, Comparison)
     assert_type(compared.operations[0].verdict.reason, str)
-    assert_type(compared.metrics[0].baseline, float)
+    assert_type(compared.metrics[0].baseline, float | None)
     assert_type(TABLES["ops"], TableSpec)
     header, tables = read_members(path)
     write_trace(path, header, tables)

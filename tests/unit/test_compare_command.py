@@ -53,6 +53,19 @@ def test_several_captures_are_repeats_of_one_run(capsys, modes):
     assert "Intervals rest on 3 and 3 captures." in out
 
 
+def test_files_of_one_name_are_told_apart_and_what_a_side_lacks_is_a_dash(capsys, samples, tmp_path):
+    paths = [tmp_path / folder / "run.overlane" for folder in ("before", "after")]
+    names = ("default-stream-legacy", "default-stream-nonblocking")
+    for path, name in zip(paths, names, strict=True):
+        path.parent.mkdir()
+        path.write_bytes(samples[f"{name}.overlane"].read_bytes())
+    code, out, _ = run(capsys, "compare", paths[1], "--against", paths[0])
+    assert code == 0
+    assert out.startswith("after/run.overlane against before/run.overlane: ")
+    (line,) = (line for line in out.splitlines() if "barrier lost legacy_default_stream" in line)
+    assert " ".join(line.split()) == "GPU 0: barrier lost legacy_default_stream 1.408 ms – - - not comparable"
+
+
 def test_traces_of_different_workloads(capsys, samples, modes):
     code, out, _ = run(capsys, "compare", modes["A"], "--against", samples["vector-add-pinned.overlane"])
     assert code == 0

@@ -107,9 +107,10 @@ class MetricChange:
         metric: Name of the measure.
         of: Engine, engines, cause or stream role that it is told apart by; empty where it has none.
         device: Place of the device among those that have operations.
-        baseline: Mean over the captures, in the measure's unit.
+        baseline: Mean over the captures, in the measure's unit; None where none of them has such an engine,
+            cause, kind of barrier or stream role.
         candidate: The same of the candidate.
-        ratio: Candidate over baseline; None where the baseline is 0.
+        ratio: Candidate over baseline; None where the baseline is 0 or a side has none.
         judgement: Change per repeat with its interval; None where the noise is not known.
         verdict: What is concluded.
         baseline_proof: Start and end in ns of the longest stretch that it is made of, in the first capture.
@@ -119,8 +120,8 @@ class MetricChange:
     metric: str
     of: str
     device: int
-    baseline: float
-    candidate: float
+    baseline: float | None
+    candidate: float | None
     ratio: float | None
     judgement: Judgement | None
     verdict: Verdict

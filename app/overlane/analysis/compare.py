@@ -199,7 +199,7 @@ def _common_steps(studies: Sequence[Study]) -> tuple[str, list[Any]]:
 def _metrics(
     baseline: Sequence[list[Measured]], candidate: Sequence[list[Measured]], basis: Basis, judge: Judge
 ) -> tuple[MetricChange, ...]:
-    """Compare each number that one of the sides has; a number that one lacks is 0 there."""
+    """Compare each number that one of the sides has; a time that one lacks counts as 0, a wait as none."""
     sides = [
         [{(x.device, x.measure.name, x.of): x for x in one} for one in side] for side in (baseline, candidate)
     ]
@@ -212,7 +212,7 @@ def _metrics(
     units = [tuple(_metric_units(side, key, basis) for side in sides) for key in keys]
     estimates = noise.differences([(a, b) for a, b in units], level=judge.level)
     why = [
-        _why_no_metric(a, b, basis) or _why_not_covered(sides, key, basis)
+        _why_one_sided(sides, key) or _why_no_metric(a, b, basis) or _why_not_covered(sides, key, basis)
         for key, (a, b) in zip(keys, units, strict=True)
     ]
     verdicts = judge.verdicts(estimates, why, 0.0, [example[key].measure.better for key in keys])
@@ -231,7 +231,7 @@ def _metrics(
                 device=key[0],
                 baseline=before,
                 candidate=after,
-                ratio=after / before if before else None,
+                ratio=after / before if before and after is not None else None,
                 judgement=Judgement.of(one, (len(a), len(b))) if one else None,
                 verdict=_unless_tiny(verdict, one, key[1], windows.get(key[0], 0.0)),
                 baseline_proof=_proof(sides[0][0], key),
@@ -265,6 +265,13 @@ def _metric_units(side: _Side, key: tuple[int, str, str], basis: Basis) -> noise
     return np.zeros(sum(lengths))
 
 
+def _why_one_sided(sides: Sequence[_Side], key: tuple[int, str, str]) -> str:
+    """Return what forbids a verdict on waits of which a side has none; empty where both have some."""
+    if key[1].startswith("wait_") and not all(any(key in one for one in side) for side in sides):
+        return "Only one side has operations whose waits are known here."
+    return ""
+
+
 def _why_no_metric(before: noise.Units, after: noise.Units, basis: Basis) -> str:
     if basis == "none":
         return f"One capture a side and nothing that repeats in it, so noise is not known: {WAY_OUT}."
@@ -284,7 +291,9 @@ def _why_not_covered(sides: Sequence[_Side], key: tuple[int, str, str], basis: B
     return ""
 
 
-def _mean(side: _Side, key: tuple[int, str, str]) -> float:
+def _mean(side: _Side, key: tuple[int, str, str]) -> float | None:
+    if not any(key in one for one in side):
+        return None
     return float(np.mean([one[key].value if key in one else 0.0 for one in side]))
 
 

@@ -23,7 +23,6 @@ from overlane.tables import numbers
 from overlane.trace import Trace
 
 __all__ = [
-    "GROUPINGS",
     "Grouping",
     "OperationGroup",
     "Operations",
@@ -34,7 +33,6 @@ __all__ = [
 ]
 
 Grouping: TypeAlias = Literal["name", "family", "stream", "range", "operator"]
-GROUPINGS: tuple[Grouping, ...] = ("name", "family", "stream", "range", "operator")
 MOST_SHAPES = 20_000
 """With more operators that launched something, their shapes are not read one by one."""
 

@@ -100,7 +100,8 @@ class CheckCommand:
 def _slower(found: Comparison) -> list[str]:
     """Return what became slower beyond noise, in words."""
     metrics = [
-        f"GPU {row.device} {row.metric} {row.of}".rstrip() + f": {row.baseline:g} -> {row.candidate:g}"
+        f"GPU {row.device} {row.metric} {row.of}".rstrip()
+        + f": {row.baseline or 0:g} -> {row.candidate or 0:g}"
         for row in found.metrics
         if row.verdict.word == "slower"
     ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from overlane.commands.loading import load
 from overlane.commands.output import json_text, printable
 from overlane.commands.tables import table_text
+from overlane.ui.naming import told_apart
 
 if TYPE_CHECKING:
     from overlane.analysis.changes import Comparison, MetricChange, OperationChange
@@ -62,6 +64,10 @@ class CompareCommand:
             least_fraction=arguments.least,
             accept=arguments.accept or (),
         )
+        paths = [*arguments.candidate, *arguments.against]
+        names = told_apart([*found.candidate, *found.baseline], paths)
+        count = len(found.candidate)
+        found = replace(found, candidate=tuple(names[:count]), baseline=tuple(names[count:]))
         if arguments.json:
             sys.stdout.write(json_text(found.to_json()))
         else:
@@ -123,10 +129,7 @@ def _names(side: tuple[str, ...]) -> str:
 
 
 def _metrics(found: Comparison) -> str:
-    from overlane.figures.units import format_fraction, format_ns  # noqa: PLC0415 - help must answer at once
-
-    def written(name: str, value: float) -> str:
-        return format_fraction(value) if name.endswith("_fraction") else format_ns(round(value))
+    from overlane.figures.units import format_measure, format_ns  # noqa: PLC0415 - help must answer at once
 
     def interval(row: Any) -> str:
         if row.judgement is None:
@@ -142,8 +145,8 @@ def _metrics(found: Comparison) -> str:
             f"GPU {row.device}: {row.metric.removesuffix('_ns').removesuffix('_fraction').replace('_', ' ')}"
             + (" share" if row.metric.endswith("_fraction") else "")
             + (f" {row.of}" if row.of else ""),
-            written(row.metric, row.baseline),
-            written(row.metric, row.candidate),
+            format_measure(row.metric, row.baseline),
+            format_measure(row.metric, row.candidate),
             _change(row.ratio),
             interval(row),
             row.verdict.word,

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from overlane.figures.palette import Theme, colour, graph_objects, template
-from overlane.figures.units import format_ns
+from overlane.figures.units import format_ns, unit_of
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "missing_edge"]
 
 _LANE_PX = 54
-_UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 _NAME_LETTERS = 26
 
 
@@ -53,7 +52,7 @@ def missing_edge(bars: Sequence[Bar], edge: tuple[Bar, Bar] | None, *, theme: Th
     lanes = list(dict.fromkeys(bar.lane for bar in bars))
     low = min(bar.start_ns for bar in bars)
     high = max(bar.end_ns for bar in bars)
-    factor, unit = next(((f, u) for f, u in reversed(_UNITS) if high - low >= f), _UNITS[0])
+    factor, unit = unit_of(high - low)
     least = max((high - low) / 250, 1)  # a bar that short can still be seen
     text = "#e6eaf0" if theme == "dark" else "#1c2430"
     figure = go.Figure()

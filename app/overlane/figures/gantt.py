@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from overlane.errors import OverlaneError
 from overlane.figures.palette import Theme, colour, engine_label, graph_objects, template
-from overlane.figures.units import exact_ns, format_count, format_ns
+from overlane.figures.units import exact_ns, format_count, format_ns, unit_of
 from overlane.tables import numbers
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ COLUMNS = 1_200
 """Columns of the raster: about one per pixel of a wide notebook."""
 _LANE_PX = 34
 _NAME_LETTERS = 60
-_UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 
 Array = npt.NDArray[Any]
 _StreamKey = tuple[int | None, int | None, int | None, int | None]
@@ -84,7 +83,7 @@ def gantt(
     if end <= start:
         raise OverlaneError(f"the window {start}:{end} is empty; give a start before its end")
     work = _work_of(trace, start, end)
-    scale, unit = next((s, u) for s, u in reversed(_UNITS) if end - start >= s * 2 or s == 1)
+    scale, unit = unit_of((end - start) // 2)
     figure = graph_objects().Figure()
     if len(work.row) <= most_bars:
         _add_bars(figure, trace, work, scale, theme)

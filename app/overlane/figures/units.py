@@ -6,14 +6,18 @@ Numbers stay integers in nanoseconds and bytes everywhere else; only figures and
 from __future__ import annotations
 
 __all__ = [
+    "byte_unit_of",
     "exact_ns",
     "format_bytes",
     "format_count",
     "format_fraction",
+    "format_measure",
     "format_ns",
     "format_rate",
     "format_stamp",
     "format_stamps",
+    "fraction",
+    "unit_of",
 ]
 
 _NS_UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
@@ -28,6 +32,16 @@ def _four_digits(value: float) -> str:
         if value < limit:
             return f"{value:.{decimals}f}"
     return f"{value:.0f}"
+
+
+def unit_of(ns: int) -> tuple[int, str]:
+    """Return the largest unit that a time reaches, nanoseconds at least: how many ns it has, and its name.
+
+    Example:
+        >>> unit_of(6_823_000), unit_of(0)
+        ((1000000, 'ms'), (1, 'ns'))
+    """
+    return next(((factor, unit) for factor, unit in reversed(_NS_UNITS) if ns >= factor), _NS_UNITS[0])
 
 
 def format_ns(ns: int | None) -> str:
@@ -76,7 +90,7 @@ def format_stamp(ns: int | None, *, resolution_ns: int = 1) -> str:
         return "unknown"
     if abs(ns) < 1_000:
         return f"{ns} ns" if ns else "0"
-    factor, unit = next(((f, u) for f, u in reversed(_NS_UNITS) if abs(ns) >= f), _NS_UNITS[0])
+    factor, unit = unit_of(abs(ns))
     decimals = len(str(factor)) - 1
     while decimals > 0 and factor // 10 ** (decimals - 1) <= resolution_ns:
         decimals -= 1
@@ -107,6 +121,16 @@ def exact_ns(ns: int | None) -> str:
     if ns is None:
         return "unknown"
     return f"{ns:,} ns".replace(",", "\u202f")
+
+
+def byte_unit_of(count: int) -> tuple[int, str]:
+    """Return the largest unit that a size reaches: how many bytes it has, and its name.
+
+    Example:
+        >>> byte_unit_of(80 << 20), byte_unit_of(7)
+        ((1048576, 'MiB'), (1, 'B'))
+    """
+    return next(((factor, unit) for factor, unit in reversed(_BYTE_UNITS) if count >= factor), _BYTE_UNITS[0])
 
 
 def format_bytes(count: int | None) -> str:
@@ -168,3 +192,20 @@ def format_fraction(fraction: float | None) -> str:
     if fraction > 0.999:
         return "> 99.9 %"
     return f"{100 * fraction:.1f} %"
+
+
+def format_measure(name: str, value: float | None) -> str:
+    """Write a number that runs are compared by: a share where its name says so, else a time; a dash for none.
+
+    Example:
+        >>> format_measure("idle_fraction", 0.25), format_measure("idle_ns", 850.0), format_measure("x", None)
+        ('25.0 %', '850 ns', '–')
+    """
+    if value is None:
+        return "–"
+    return format_fraction(value) if name.endswith("_fraction") else format_ns(round(value))
+
+
+def fraction(part: int, whole: int) -> float:
+    """Return a share, 0 of nothing."""
+    return part / whole if whole else 0.0

@@ -260,7 +260,7 @@ class Explainer:
 
     def _per_sm(self, work: Launch, device: int) -> int:
         """Return how many blocks of a kernel one SM holds when it holds nothing else."""
-        need = _need(work)
+        need = work.need
         return min(has // n for has, n in zip(self._capacity[device], need, strict=True) if n)
 
     def _fills(self, other: Operation, mine: Operation) -> bool:
@@ -271,14 +271,14 @@ class Explainer:
         most = self._per_sm(other.kernel, device)
         if other.kernel.blocks < most * (other.sms[1] - other.sms[0]):
             return False
-        rest = [h - most * n for h, n in zip(self._capacity[device], _need(other.kernel), strict=True)]
-        return any(h < n for h, n in zip(rest, _need(mine.kernel), strict=True))
+        rest = [h - most * n for h, n in zip(self._capacity[device], other.kernel.need, strict=True)]
+        return any(h < n for h, n in zip(rest, mine.kernel.need, strict=True))
 
     def _may_be_full(self, mine: Operation, running: list[Operation]) -> bool:
         """Whether the blocks of running kernels could lie so that no SM has room for this one."""
         sms = mine.sms[1] - mine.sms[0]
         blocks = sum(o.kernel.blocks for o in running)
-        unit = mine.kernel.blocks if mine.kernel.launch_type == "cooperative" else mine.kernel.cluster
+        unit = mine.kernel.unit
         return blocks + unit > sms
 
 
@@ -306,10 +306,6 @@ def _calls_before(operations: Sequence[Operation]) -> dict[int, int]:
             found[operation.number] = before.call.start_ns
         last[stream] = operation
     return found
-
-
-def _need(work: Launch) -> tuple[int, int, int, int]:
-    return work.threads, 1, work.registers * work.threads, work.shared_bytes
 
 
 def _is_triggered_unseen(operation: Operation, issued_ns: int) -> bool:

@@ -214,7 +214,7 @@ class Machine:
 
     def _places(self, operation: Operation, blocks: int) -> list[tuple[int, int]]:
         """Return SMs for up to so many blocks, as the device fills them; fewer if they do not fit."""
-        need, device = _need(operation.kernel), operation.device_id
+        need, device = operation.kernel.need, operation.device_id
         is_packed = self.devices[device].fills == "fullest"
         free = {sm: self._free[device, sm] for sm in range(*operation.sms)}
         chosen: list[tuple[int, int]] = []
@@ -239,17 +239,17 @@ class Machine:
             if other.device_id == operation.device_id and start <= at_ns < start + other.kernel.block_ns:
                 for _, sm in places:
                     if sm in free:
-                        free[sm] = [h - n for h, n in zip(free[sm], _need(other.kernel), strict=True)]
-        need = _need(operation.kernel)
+                        free[sm] = [h - n for h, n in zip(free[sm], other.kernel.need, strict=True)]
+        need = operation.kernel.need
         fitting = (min(h // n for h, n in zip(has, need, strict=True) if n) for has in free.values())
-        return sum(fitting) >= _unit(operation.kernel)
+        return sum(fitting) >= operation.kernel.unit
 
     def _admit(self, operation: Operation) -> None:
         """Let as many blocks start as there is room for, in whole clusters, or all of a cooperative grid."""
         if self._is_others_turn(operation):
             return
         work = operation.kernel
-        need, unit = _need(work), _unit(work)
+        need, unit = work.need, work.unit
         admitted = self._places(operation, operation.left)
         admitted = admitted[: len(admitted) // unit * unit]
         if not admitted:
@@ -271,7 +271,7 @@ class Machine:
             self.happen(operation.trigger)
 
     def _leave(self, operation: Operation, places: list[tuple[int, int]]) -> None:
-        need = _need(operation.kernel)
+        need = operation.kernel.need
         for place in places:
             self._free[place] = [h + n for h, n in zip(self._free[place], need, strict=True)]
             operation.running[place[1]] -= 1
@@ -291,7 +291,7 @@ class Machine:
         """Return why a kernel that is eligible has no room, empty when it has room."""
         if self._is_others_turn(operation):
             return "context_switch"
-        unit = _unit(operation.kernel)
+        unit = operation.kernel.unit
         if len(self._places(operation, unit)) == unit:
             return ""
         for other in self._resident:
@@ -303,13 +303,3 @@ class Machine:
             ):
                 return "priority"
         return "partition_busy"
-
-
-def _need(work: Launch) -> tuple[int, int, int, int]:
-    """Return threads, blocks, registers and shared bytes of one block."""
-    return work.threads, 1, work.registers * work.threads, work.shared_bytes
-
-
-def _unit(work: Launch) -> int:
-    """Return how many blocks must start together."""
-    return work.blocks if work.launch_type == "cooperative" else work.cluster

@@ -158,6 +158,16 @@ class Launch:
     name: str = "kernel"
     accesses: tuple[Access, ...] = ()
 
+    @property
+    def need(self) -> tuple[int, int, int, int]:
+        """Threads, blocks, registers and shared bytes of one block."""
+        return self.threads, 1, self.registers * self.threads, self.shared_bytes
+
+    @property
+    def unit(self) -> int:
+        """How many blocks must start together."""
+        return self.blocks if self.launch_type == "cooperative" else self.cluster
+
 
 @dataclass(frozen=True)
 class Copy:

@@ -10,7 +10,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from overlane.figures.palette import engine_label
-from overlane.figures.units import format_fraction, format_ns
+from overlane.figures.units import format_measure, format_ns
 from overlane.ui.grids import Column, column, together
 from overlane.ui.links import around, timeline_href
 
@@ -170,7 +170,7 @@ def _metric_row(change: dict[str, Any], sides: Sequence[tuple[str, Trace]]) -> d
         href = timeline_href(trace_id, window=shown, marked=(proof[0], proof[1]), other_id=sides[1][0])
     return {
         "what": f"GPU {change['device']} · {words}" + (f" · {of}" if of else ""),
-        "baseline": _written(change["metric"], change["baseline"]),
+        "baseline": format_measure(change["metric"], change["baseline"]),
         "href": href,
     }
 
@@ -182,16 +182,12 @@ def _metric_part(change: dict[str, Any], place: int) -> dict[str, Any]:
         ends = (judgement["low"], judgement["high"])
         interval = " … ".join(_signed(change["metric"], end) for end in ends)
     return {
-        f"candidate_{place}": _written(change["metric"], change["candidate"]),
+        f"candidate_{place}": format_measure(change["metric"], change["candidate"]),
         f"ratio_{place}": change["ratio"],
         f"interval_{place}": interval,
         f"verdict_{place}": change["verdict"]["word"],
         f"reason_{place}": change["verdict"]["reason"],
     }
-
-
-def _written(metric: str, value: float) -> str:
-    return format_fraction(value) if metric.endswith("_fraction") else format_ns(round(value))
 
 
 def _signed(metric: str, value: float) -> str:
@@ -292,7 +288,7 @@ def _verdict(one: dict[str, Any], name: str, baseline: str) -> Component:
 def _took(whole: dict[str, Any] | None) -> str:
     if whole is None:
         return ""
-    words = f"{format_ns(round(whole['baseline']))} → {format_ns(round(whole['candidate']))}"
+    words = " → ".join(format_measure("window_ns", whole[side]) for side in ("baseline", "candidate"))
     judgement = whole["judgement"]
     if judgement and judgement["baseline"]:
         change, low, high = (

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 from overlane.errors import OverlaneError
 from overlane.figures.units import format_ns
 from overlane.ui.links import parse_search
+from overlane.ui.naming import told_apart
 from overlane.ui.studies import MOMENT_S
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ __all__ = [
     "Wish",
     "aligned",
     "comparison",
+    "names_of",
     "open_sides",
     "parse_wish",
     "sides_of",
@@ -39,7 +41,7 @@ MOST_SIDES = 4
 AT_START = {"value": "start", "label": "start of the device's work"}
 """The alignment that is always there."""
 _MOST_CAPTURES = 40
-VERSION = 5
+VERSION = 6
 """Changes with what a comparison holds."""
 
 
@@ -88,6 +90,12 @@ def sides_of(wish: Wish) -> list[tuple[str, ...]]:
     """Return the captures of each side, the baseline first."""
     runs = [wish.runs] if wish.are_repeats else [(one,) for one in wish.runs]
     return [side for side in (wish.baseline, *runs) if side]
+
+
+def names_of(store: TraceStore, sides: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return a name for each side, that of its first capture, told apart where two have the same."""
+    firsts = [store.listing(side[0]) for side in sides]
+    return told_apart([one.name for one in firsts], [one.path for one in firsts])
 
 
 def open_sides(store: TraceStore, sides: list[tuple[str, ...]]) -> tuple[list[list[OpenedTrace]], list[str]]:
@@ -322,7 +330,7 @@ def _drawn(
     found = _alignments(marks, align)
     origins = found["origins_ns"]
     shifts = [max(origins) - origin for origin in origins]
-    names = [store.listing(side[0]).name for side in sides[:MOST_SIDES]]
+    names = names_of(store, sides)[:MOST_SIDES]
     more = [f" and {len(side) - 1} more" if len(side) > 1 else "" for side in sides[:MOST_SIDES]]
     words = ["baseline", *(["compared"] * (len(names) - 1))]
     window = None

@@ -14,7 +14,14 @@ import dash_mantine_components as dmc
 from dash import Input, Output, State, html
 from dash.development.base_component import Component
 
-from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
+from overlane.figures.units import (
+    exact_ns,
+    format_count,
+    format_fraction,
+    format_measure,
+    format_ns,
+    fraction,
+)
 from overlane.ui import ids
 from overlane.ui.changes import verdict_chip
 from overlane.ui.links import around, timeline_href
@@ -106,7 +113,7 @@ def _idle_values(found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                     {"device": change["device"], "side": side, "window_ns": 0, "causes": {}},
                 )
                 if change["metric"] == "window_ns":
-                    row["window_ns"] = round(change[key])
+                    row["window_ns"] = round(change[key] or 0)
                 elif change["metric"] == "idle_cause_ns" and change[key]:
                     row["causes"][change["of"]] = round(change[key])
     return [rows[key] for key in sorted(rows)]
@@ -224,6 +231,12 @@ def _waits_block(values: dict[str, Any], role: str | None, theme: Theme) -> Comp
     return block(title, colours, drawn, html.Div(numbers, className="ov-cmp-numbers"), note=note)
 
 
+def _idle_cell(ns: int | None, window_ns: int) -> Component:
+    if ns is None:
+        return html.Span(format_measure("idle_cause_ns", None), title="no idle time of this cause")
+    return html.Span(format_ns(ns), title=f"{format_fraction(fraction(ns, window_ns))} of the window")
+
+
 def _idle_block(values: dict[str, Any], theme: Theme) -> Component:
     from overlane.figures.causes import Piece, Stack, idle_bars  # noqa: PLC0415 - loads Plotly
 
@@ -245,15 +258,7 @@ def _idle_block(values: dict[str, Any], theme: Theme) -> Component:
     lines = [
         [
             html.Span([cause_swatch(cause), cause.replace("_", " ")]),
-            *(
-                html.Span(
-                    format_ns(row["causes"].get(cause, 0)),
-                    title=f"{format_fraction(row['causes'].get(cause, 0) / row['window_ns'])} of the window"
-                    if row["window_ns"]
-                    else None,
-                )
-                for row in values["idle"]
-            ),
+            *(_idle_cell(row["causes"].get(cause), row["window_ns"]) for row in values["idle"]),
         ]
         for cause in causes
     ]

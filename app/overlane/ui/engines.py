@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from overlane.figures.overlap import busy_bars, concurrency_bars, overlap_heatmap
 from overlane.figures.palette import engine_label
-from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns
+from overlane.figures.units import exact_ns, format_count, format_fraction, format_ns, fraction
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import goto, heading, swatch, table
 
@@ -86,10 +86,6 @@ def device_title(device: dict[str, Any], place: Place) -> str:
     return rank + number + (f" · {place.device_name}" if place.device_name else "")
 
 
-def _share(ns: int, window_ns: int) -> float:
-    return ns / window_ns if window_ns else 0.0
-
-
 def busy_table(device: dict[str, Any], place: Place, *, is_short: bool = False) -> Component:
     """Return the engines of a device as a table: busy time, share, operations and the sum of their durations.
 
@@ -105,7 +101,7 @@ def busy_table(device: dict[str, Any], place: Place, *, is_short: bool = False) 
         row = [
             name,
             place.link(item["busy_ns"], item["longest_ns"]),
-            format_fraction(_share(item["busy_ns"], window)),
+            format_fraction(fraction(item["busy_ns"], window)),
         ]
         if not is_short:
             # Both speak of what the engine ran, so they lead to where it was busy longest.
@@ -128,7 +124,7 @@ def overlap_table(device: dict[str, Any], place: Place) -> Component:
         [
             f"{engine_label(pair['engine_a'])} and {engine_label(pair['engine_b'])}",
             place.link(pair["overlap_ns"], pair["longest_ns"]),
-            format_fraction(_share(pair["overlap_ns"], device["window_ns"])),
+            format_fraction(fraction(pair["overlap_ns"], device["window_ns"])),
         ]
         for pair in sorted(device["overlap"], key=lambda pair: -pair["overlap_ns"])
     ]
@@ -145,7 +141,7 @@ def concurrency_table(device: dict[str, Any], place: Place) -> Component:
         [
             str(item["level"]),
             place.link(item["ns"], item["longest_ns"]),
-            format_fraction(_share(item["ns"], device["window_ns"])),
+            format_fraction(fraction(item["ns"], device["window_ns"])),
         ]
         for item in device["concurrency"]
     ]
@@ -162,12 +158,12 @@ def headline(device: dict[str, Any], place: Place) -> Component:
         (
             "busy",
             place.link(device["busy_ns"], device["busy_longest"]),
-            format_fraction(_share(device["busy_ns"], window)),
+            format_fraction(fraction(device["busy_ns"], window)),
         ),
         (
             "idle",
             place.link(device["idle_ns"], device["idle_longest"]),
-            format_fraction(_share(device["idle_ns"], window)),
+            format_fraction(fraction(device["idle_ns"], window)),
         ),
         ("exposed copies", place.link(exposed, device["exposed_longest"]), "copying while nothing computes"),
     ]
@@ -188,7 +184,7 @@ def device_summary(device: dict[str, Any], place: Place) -> list[Component]:
             html.Div(
                 [
                     html.Dt(label),
-                    html.Dd([place.link(ns, proof), f" · {format_fraction(_share(ns, window))}"]),
+                    html.Dd([place.link(ns, proof), f" · {format_fraction(fraction(ns, window))}"]),
                 ],
                 className="ov-fact",
             )

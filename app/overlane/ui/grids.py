@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import dash_ag_grid
 from dash.development.base_component import Component
 
-__all__ = ["COPY_SCRIPT", "Column", "column", "grid", "grid_height", "together", "used"]
+from overlane.figures.units import byte_unit_of, unit_of
+
+__all__ = ["COPY_SCRIPT", "Column", "column", "grid", "grid_height", "in_one_unit", "together", "used"]
 
 Column = dict[str, Any]
 
@@ -19,6 +21,12 @@ COPY_SCRIPT = """async function(clicks, columns, selected, shown) {
     return await window.overlane.grid.copy(columns, selected, shown);
 }"""
 """Copies the selected rows of a grid, or all that are shown, as CSV."""
+_UNITS: dict[str, Callable[[int], tuple[int, str]]] = {
+    "ns": unit_of,
+    "bytes": byte_unit_of,
+    "rate": lambda _: (1, "GB/s"),
+}
+"""Forms that can be written in one unit for a whole column: the largest value to its factor and name."""
 _RENDERERS = {"link": "OvLink", "verdict": "OvVerdict"}
 
 
@@ -56,6 +64,7 @@ def column(
     }
     if form:
         found |= {
+            "context": {"form": form},
             "valueFormatter": {"function": f"overlaneForm('{form}', params.value)"},
             "tooltipValueGetter": {"function": f"overlaneExact('{form}', params.value)"},
             "type": "rightAligned",
@@ -120,6 +129,30 @@ def grid_height(rows: int, *, most: str, is_grouped: bool = False) -> dict[str, 
 def together(title: str, columns: Sequence[Column]) -> Column:
     """Return columns under a common heading."""
     return {"headerName": title, "children": list(columns), "marryChildren": True}
+
+
+def in_one_unit(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[Column]:
+    """Return the columns, those of times and sizes in the unit of their largest value, as the headings say.
+
+    Args:
+        columns: As `column` makes them; rates are written in GB/s.
+        rows: The rows that they will show.
+    """
+    found = []
+    for one in columns:
+        form = one.get("context", {}).get("form", "")
+        if form not in _UNITS:
+            found.append(one)
+            continue
+        factor, unit = _UNITS[form](max((abs(row.get(one["field"]) or 0) for row in rows), default=0))
+        decimals = 3 if factor > 1 else 2 if form == "rate" else 0
+        written = {"function": f"overlaneScaled(params.value, {factor}, {decimals})"}
+        title = f"{one['headerName']}, {unit}"
+        # Another id is another column, whose cells are drawn anew.
+        found.append(
+            one | {"colId": f"{one['field']} {unit}", "headerName": title, "valueFormatter": written}
+        )
+    return found
 
 
 def used(columns: Sequence[Column], rows: Sequence[dict[str, Any]]) -> list[Column]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-__all__ = ["enumerated", "short_name", "slug"]
+__all__ = ["enumerated", "short_name", "slug", "told_apart"]
 
 _NAMES_SHOWN = 8
 _STEMS = (
@@ -29,6 +29,28 @@ def short_name(path: Path) -> str:
         if name.lower().endswith(suffix) and len(name) > len(suffix):
             return name[: -len(suffix)]
     return name
+
+
+def told_apart(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Return the names of files, those that several have with as much of their paths as tells them apart.
+
+    Example:
+        >>> told_apart(["run", "run", "x"], [Path("a/run.overlane"), Path("b/run.overlane"), Path("x.json")])
+        ['a/run.overlane', 'b/run.overlane', 'x']
+    """
+    found = list(names)
+    for name in {name for name in names if names.count(name) > 1}:
+        places = [place for place, one in enumerate(names) if one == name]
+        parts = [paths[place].absolute().parts for place in places]
+        if len(set(parts)) == 1:  # one file, named several times
+            continue
+        for depth in range(1, max(map(len, parts)) + 1):
+            tails = ["/".join(one[-depth:]) for one in parts]
+            if len(set(tails)) == len(set(parts)):
+                break
+        for place, tail in zip(places, tails, strict=True):
+            found[place] = tail
+    return found
 
 
 def slug(name: str) -> str:

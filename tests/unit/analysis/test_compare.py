@@ -379,6 +379,46 @@ def test_what_appeared_and_vanished():
     assert [row.name for row in found.operations] == ["a"]
 
 
+def test_what_one_side_does_not_have_is_none_and_not_zero():
+    found = compare(
+        trace_of([(7, "a", 0, 50), (7, "Memcpy HtoD", 60, 90)]), trace_of([(7, "a", 0, 50), (7, "a", 60, 80)])
+    )
+    values = {(x.metric, x.of): (x.baseline, x.candidate, x.ratio) for x in found.metrics}
+    assert values["engine_busy_ns", "copy_h2d"] == (None, 30, None)
+    assert values["exposed_copy_ns", ""] == (None, 30, None)
+    assert values["engine_busy_ns", "compute"] == (70, 50, 50 / 70)
+    assert values["idle_ns", ""] == (10, 10, 1)
+
+
+def test_waits_that_only_one_side_has_get_no_verdict():
+    """Streams of other roles: the waits of one are no waits of 0 of the other."""
+
+    def run(name, wait):
+        ops = [(7, "a", 1000 * k, 1000 * k + 50, {"correlation_id": k}) for k in range(1, 9)]
+        trace = trace_of(ops, streams=[(7, name)])
+        calls = {
+            "api": ["runtime"] * 8,
+            "thread_id": [1] * 8,
+            "name": ["cudaLaunchKernel"] * 8,
+            "start_ns": [1000 * k - wait - 10 for k in range(1, 9)],
+            "end_ns": [1000 * k - wait for k in range(1, 9)],  # issued
+            "correlation_id": list(range(1, 9)),
+        }
+        tables = {table: trace.table(table) for table in ("ops", "devices", "streams", "ranges")}
+        return validate("made", HEADER, tables | {"api_calls": table_from_columns("api_calls", calls)})
+
+    found = compare([run("other", 300)] * 3, [run("first", 100)] * 3)
+    waits = {x.of: x for x in found.metrics if x.metric == "wait_p50_ns"}
+    assert {role: (x.baseline, x.candidate) for role, x in waits.items()} == {
+        "first": (100, None),
+        "other": (None, 300),
+    }
+    assert {x.verdict.word for x in waits.values()} == {"not comparable"}
+    assert {x.verdict.reason for x in waits.values()} == {
+        "Only one side has operations whose waits are known here."
+    }
+
+
 def test_parameters_that_differ_are_listed():
     other = dataclasses.replace(HEADER, parameters={"workload": "made", "mode": "b", "n": 3})
     found = compare(trace_of([(7, "a", 0, 5)], header=other), trace_of([(7, "a", 0, 5)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from overlane.analysis.flame import flame
 from overlane.analysis.nesting import nesting, stem_of
-from overlane.analysis.operations import GROUPINGS, family_of, operations
+from overlane.analysis.operations import Grouping, family_of, operations
 from overlane.analysis.workloads import resident_fractions
 from overlane.errors import OverlaneError
 from overlane.tables import table_from_columns
@@ -115,7 +116,7 @@ def test_a_window_cuts_the_operations(trace):
         operations(trace, window=(3, 2))
 
 
-@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize("by", get_args(Grouping))
 def test_a_trace_without_rows_has_no_groups(by):
     found = operations(made(), by=by)
     assert (found.groups, found.work_ns) == ((), 0)

@@ -412,6 +412,19 @@ def test_devices_of_list_and_of_events(read, table):
     assert {c.check: c.count for c in header.integrity}["devices_not_listed"] == 1
 
 
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ('"hip_driver_version": 60443483, "hip_runtime_version": 70051831', ("6.4.43483", "7.0.51831")),
+        ('"hip_driver_version": 6, "hip_runtime_version": "6.4.1-a187"', ("6", "6.4.1-a187")),
+        ('"cuda_driver_version": 12, "cuda_runtime_version": true', ("12", None)),
+    ],
+)
+def test_versions_are_written_as_their_vendors_write_them(read, members, expected):
+    header = read('{"traceEvents": [], ' + members + "}").header
+    assert (header.driver_version, header.runtime_version) == expected
+
+
 def test_private_members_stay_out_of_the_header(read):
     trace = read("""{"host_name": "h1", "username": "u1", "environment": {"TOKEN": "s"}, "schemaVersion": 1, "traceName": "/home/u1/x",
       "traceEvents": []}""")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from overlane.commands.output import printable
 from overlane.commands.tables import table_text
+from overlane.figures.units import fraction
 
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
@@ -104,11 +105,6 @@ def block_lines(block: Block, *, is_markdown: bool) -> list[str]:
     lines = [table_text([name for name, _ in block.columns], cells, is_markdown=is_markdown), ""]
     left = len(block.rows) - len(shown)
     return [*lines, f"... and {left:,} more; --json gives all.", ""] if left else lines
-
-
-def fraction(part_ns: int, whole_ns: int) -> float:
-    """Return a share, 0 of nothing."""
-    return part_ns / whole_ns if whole_ns else 0.0
 
 
 def ns(key: str) -> Callable[[Row], str]:

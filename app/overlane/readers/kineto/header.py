@@ -16,6 +16,9 @@ _SHOWN = (
     "schemaVersion", "trace_id", "cupti_version", "roctracer_version", "with_flops", "with_modules",
     "with_stack", "record_shapes", "profile_memory", "displayTimeUnit",
 )  # fmt: skip
+_CUDA_MAJOR = 1_000
+_HIP_MAJOR, _HIP_MINOR = 10_000_000, 100_000
+"""What versions are counted in; below CUDA's minor stands one digit, below HIP's the build number."""
 _DISTRIBUTED = ("backend", "pg_count", "pg_config", "nccl_version")
 _EPOCH_NS = 10**18
 """Stamps from 2001 on are taken for wall-clock times of their own; relative ones stay below for 31 years."""
@@ -51,15 +54,16 @@ def base_ns(envelope: Envelope, origin_ns: int) -> int | None:
 
 
 def version_text(envelope: Envelope, *keys: str) -> str | None:
-    """Return a CUDA version number as text (`13000` is 13.0); other numbers and texts as they are."""
+    """Return a version of CUDA or HIP as text: 13000 is 13.0, 60443483 is 6.4.43483; others as they are."""
     for key in keys:
         value = envelope.members.get(key)
         if isinstance(value, int) and not isinstance(value, bool):
-            return (
-                f"{value // 1000}.{value % 1000 // 10}"
-                if key.startswith("cuda_") and value >= 1000
-                else str(value)
-            )
+            if key.startswith("cuda_") and value >= _CUDA_MAJOR:
+                return f"{value // _CUDA_MAJOR}.{value % _CUDA_MAJOR // 10}"
+            if key.startswith("hip_") and value >= _HIP_MAJOR:
+                minor, patch = divmod(value % _HIP_MAJOR, _HIP_MINOR)
+                return f"{value // _HIP_MAJOR}.{minor}.{patch}"
+            return str(value)
         if isinstance(value, str):
             return value
     return None

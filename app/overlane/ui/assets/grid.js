@@ -65,9 +65,19 @@
     return kind === 'bytes' ? `${grouped(value)} bytes` : form(kind, value);
   }
 
+  /** A number in the unit of its column; one that is not zero never reads as zero. */
+  function scaled(value, factor, decimals) {
+    if (isMissing(value)) return NONE;
+    const least = 10 ** -decimals;
+    if (value > 0 && value / factor < least / 2) return `< ${least.toFixed(decimals)}`;
+    const [whole, rest] = (value / factor).toFixed(value ? decimals : 0).split('.');
+    return grouped(Number(whole)) + (rest ? `.${rest}` : '');
+  }
+
   const functions = (window.dashAgGridFunctions = window.dashAgGridFunctions || {});
   functions.overlaneForm = form;
   functions.overlaneExact = exact;
+  functions.overlaneScaled = scaled;
 
   const components = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
   const element = (...parts) => window.React.createElement(...parts);

@@ -26,6 +26,7 @@ from overlane.ui.compared import (
     Wish,
     aligned,
     comparison,
+    names_of,
     open_sides,
     parse_wish,
     sides_of,
@@ -427,7 +428,7 @@ def show_tables(store: TraceStore, state: dict[str, Any] | None, turn: int | Non
     except OverlaneError as error:
         return (*nothing, notice("The runs cannot be compared.", str(error), kind="failed"), None)
     done = [one for one in found if one is not None]
-    names = [store.listing(side[0]).name for side in sides]
+    names = names_of(store, sides)
     if len(done) < len(found):
         words = f"{len(done)} of {len(found)} runs are held against {names[0]}; this is done once."
         return (*nothing, notice("Comparing …", words), (turn or 0) + 1)

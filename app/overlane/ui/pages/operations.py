@@ -13,7 +13,7 @@ from overlane.errors import OverlaneError
 from overlane.figures.palette import Theme, engine_label
 from overlane.figures.units import format_count, format_ns
 from overlane.ui import ids
-from overlane.ui.grids import COPY_SCRIPT, Column, column, grid, grid_height, used
+from overlane.ui.grids import COPY_SCRIPT, Column, column, grid, grid_height, in_one_unit, used
 from overlane.ui.links import around, timeline_href
 from overlane.ui.parts import GRAPH_CONFIG, extra, heading, notice
 from overlane.ui.steps import window_of, window_words
@@ -145,40 +145,40 @@ def _flame_section() -> Component:
 
 
 COLUMNS: list[Column] = [
-    column("label", "what", width=280, renderer="link", grows=True),
-    column("engine", "engine", width=108),
-    column("op_count", "count", form="count", width=84),
+    column("label", "what", width=150, renderer="link", grows=True),
+    column("engine", "engine", width=80),
+    column("op_count", "count", form="count", width=54),
     column(
         "work_ns",
         "total",
         form="ns",
-        width=100,
+        width=92,
         note="durations added up; overlapping ones count twice",
         sort="desc",
     ),
-    column("work_fraction", "share", form="share", width=80, note="share of the durations of all operations"),
-    column("median_ns", "median", form="ns", width=96),
-    column("most_ns", "longest", form="ns", width=96, note="the row's link leads there"),
-    column("bandwidth", "bandwidth", form="rate", width=104, note="bytes over the durations that moved them"),
-    column("bytes", "bytes", form="bytes", width=98),
-    column("grid_blocks", "blocks", form="extent", width=118, note="blocks of a launch, least and most"),
-    column("block_threads", "threads", form="extent", width=92, note="threads of a block, least and most"),
-    column("registers", "registers", form="extent", width=92, note="registers of a thread, least and most"),
+    column("work_fraction", "share", form="share", width=58, note="share of the durations of all operations"),
+    column("median_ns", "median", form="ns", width=82),
+    column("most_ns", "longest", form="ns", width=82, note="the row's link leads there"),
+    column("bandwidth", "rate", form="rate", width=78, note="bytes over the durations that moved them"),
+    column("bytes", "bytes", form="bytes", width=78),
+    column("grid_blocks", "blocks", form="extent", width=104, note="blocks of a launch, least and most"),
+    column("block_threads", "threads", form="extent", width=62, note="threads of a block, least and most"),
+    column("registers", "registers", form="extent", width=68, note="registers of a thread, least and most"),
     column(
         "shared_bytes",
-        "shared",
+        "shared, B",
         form="extent",
-        width=112,
+        width=84,
         note="shared memory of a block in bytes, least and most",
     ),
     column(
         "occupancy_fraction",
         "occupancy",
         form="share",
-        width=96,
+        width=86,
         note="of the longest: as recorded, else the warps that its blocks fit into an SM with",
     ),
-    column("shapes", "shapes", width=160, note="shapes of the operator's inputs"),
+    column("shapes", "shapes", width=120, note="shapes of the operator's inputs"),
 ]
 
 
@@ -298,7 +298,13 @@ def show(
         found["note"],
     ]
     height = grid_height(len(rows), most="clamp(240px, 52vh, 1200px)")
-    return rows, used(COLUMNS, rows), height, " ".join(word for word in words if word), None
+    return (
+        rows,
+        used(in_one_unit(COLUMNS, rows), rows),
+        height,
+        " ".join(word for word in words if word),
+        None,
+    )
 
 
 def _why_none(window: tuple[int, int] | None) -> Component:
