@@ -22,7 +22,7 @@ def ask(callbacks, *, by="name", state=None, path="/operations"):
         "ov-ops-again.data",
         ov_open__data=READY | (state or {}),
         ov_ops_by__value=by,
-        ov_url__pathname=path,
+        ov_at_operations__data=path,
     )
 
 
@@ -111,7 +111,7 @@ def flame(callbacks, **values):
         ov_open__data=READY | values.pop("state", {}),
         ov_flame_by__value=values.pop("weight", "device"),
         ov_theme__data="light",
-        ov_url__pathname="/operations",
+        ov_at_operations__data="/operations",
     )
 
 
@@ -135,7 +135,7 @@ def test_pages_answer_at_once_while_an_analysis_takes_long(callbacks, store):
             "ov-ops-grid.rowData",
             ov_open__data=READY,
             ov_ops_by__value="family",
-            ov_url__pathname="/operations",
+            ov_at_operations__data="/operations",
             ov_ops_turn__data=4,
         )
         drawn = callbacks.call(
@@ -143,13 +143,13 @@ def test_pages_answer_at_once_while_an_analysis_takes_long(callbacks, store):
             ov_open__data=READY,
             ov_flame_by__value="host",
             ov_theme__data="dark",
-            ov_url__pathname="/operations",
+            ov_at_operations__data="/operations",
         )
         overlap = callbacks.call(
             "ov-overlap.children",
             ov_open__data=READY,
             ov_theme__data="light",
-            ov_url__pathname="/overlap",
+            ov_at_overlap__data="/overlap",
         )
     assert (rows["ov-ops-again.data"], rows["ov-ops-grid.rowData"]) == (5, [])
     assert rows["ov-ops-said.children"] == "Grouping the operations …"

@@ -248,7 +248,7 @@ def shown(callbacks, page, state, theme="light", path=None):
             f"ov-{page}.children",
             ov_open__data=state,
             ov_theme__data=theme,
-            ov_url__pathname=path or f"/{page}",
+            **{f"ov_at_{page}__data": path or f"/{page}"},
         )
         if answer[f"ov-{page}-poll.disabled"]:
             return answer.get(f"ov-{page}.children")

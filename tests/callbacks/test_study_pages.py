@@ -39,7 +39,7 @@ def ask(callbacks, store, page, *, theme="light", shown=None, **state):
     values = {
         "ov_open__data": state,
         "ov_theme__data": theme,
-        "ov_url__pathname": f"/{page}",
+        f"ov_at_{page}__data": f"/{page}",
         f"ov_{page}_shown__data": shown,
     }
     for _ in range(200):
@@ -100,7 +100,7 @@ def test_what_is_missing_is_said(callbacks, store, page, state, expected):
 @pytest.mark.parametrize("page", PAGES)
 def test_another_page_costs_nothing(callbacks, page):
     answer = callbacks.call(
-        f"ov-{page}.children", ov_open__data=READY, ov_theme__data="light", ov_url__pathname="/timeline"
+        f"ov-{page}.children", ov_open__data=READY, ov_theme__data="light"
     )
     assert answer == {f"ov-{page}-poll.disabled": True}
 

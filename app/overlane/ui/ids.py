@@ -34,6 +34,7 @@ __all__ = [
     "VIEW",
     "WHY",
     "page_id",
+    "path_id",
 ]
 
 LOCATION = "ov-url"
@@ -77,3 +78,11 @@ WHY = "ov-why"  # type of the ids of what opens the reasons of a card
 def page_id(name: str) -> str:
     """Return the id of a page's container."""
     return f"page-{name}"
+
+
+def path_id(name: str) -> str:
+    """Return the id of the store that holds the address's path while a page is shown, else nothing.
+
+    What a page does when it is shown hangs on its own store, so that a change of page asks nothing of others.
+    """
+    return f"ov-at-{name}"

@@ -54,12 +54,14 @@ INDEX = f"""<!DOCTYPE html>
 </html>"""
 
 # Shows the page that the address names and marks it in the navigation.
-_SHOW_PAGE = """function(path) {
+_SHOW_PAGE = """function(path, ...before) {
     const names = %s;
     const wanted = (path || '/').split('/')[1] || names[0];
     const shown = names.includes(wanted) ? wanted : names[0];
     const styles = names.map(n => n === shown ? {} : {display: 'none'});
-    return [...styles, ...names.map(n => n === shown)];
+    const paths = names.map(n => n === shown ? path || '/' : null);
+    const changed = paths.map((now, i) => now === (before[i] ?? null) ? dash_clientside.no_update : now);
+    return [...styles, ...names.map(n => n === shown), ...changed];
 }"""
 
 # Tells callbacks the theme, now and whenever it changes.
@@ -117,6 +119,7 @@ def layout(store: TraceStore) -> Component:
                 dcc.Store(id=ids.SELECTION),
                 dcc.Store(id=ids.RANGE),
                 dcc.Store(id=ids.VIEW),
+                *[dcc.Store(id=ids.path_id(page.NAME)) for page in PAGES],
                 dcc.Interval(id=ids.POLL, interval=_POLL_MS, disabled=not store.is_busy()),
                 _header(),
                 html.Nav(
@@ -194,7 +197,9 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         _SHOW_PAGE % names,
         *[Output(ids.page_id(name), "style") for name in names],
         *[Output(_nav_id(name), "active") for name in names],
+        *[Output(ids.path_id(name), "data") for name in names],
         Input(ids.LOCATION, "pathname"),
+        *[State(ids.path_id(name), "data") for name in names],
     )
     wire_script(app, _TELL_STATE, Output(ids.MAIN, "data-state"), Input(ids.OPEN, "data"))
     wire_script(app, _WATCH_THEME % ids.THEME, Output(ids.THEME, "data"), Input(ids.LOCATION, "id"))

@@ -239,7 +239,7 @@ class StudyPage:
             Output(self.shown, "data"),
             Input(ids.OPEN, "data"),
             Input(ids.THEME, "data"),
-            Input(ids.LOCATION, "pathname"),
+            Input(ids.path_id(self.name), "data"),
             Input(f"{self.body}-poll", "n_intervals"),
             State(self.shown, "data"),
         )

@@ -239,7 +239,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Output(OPEN_AGAIN, "data"),
         Output(OPENING, "children"),
         Input(ids.LOCATION, "search"),
-        Input(ids.LOCATION, "pathname"),
+        Input(ids.path_id(NAME), "data"),
         Input(OPEN_TURN, "data"),
         State(STATE, "data"),
     )

@@ -194,7 +194,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Output(AGAIN, "data"),
         Input(ids.OPEN, "data"),
         Input(BY, "value"),
-        Input(ids.LOCATION, "pathname"),
+        Input(ids.path_id(NAME), "data"),
         Input(TURN, "data"),
     )
     wire(
@@ -208,7 +208,7 @@ def register(app: dash.Dash, store: TraceStore) -> None:
         Input(ids.OPEN, "data"),
         Input(WEIGHT, "value"),
         Input(ids.THEME, "data"),
-        Input(ids.LOCATION, "pathname"),
+        Input(ids.path_id(NAME), "data"),
         Input(FLAME_TURN, "data"),
     )
     for again, turn in ((AGAIN, TURN), (FLAME_AGAIN, FLAME_TURN)):
