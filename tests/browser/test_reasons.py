@@ -219,3 +219,31 @@ def test_the_legend_names_what_is_in_view(study, timeline):
     for words in ("compute", "legacy default stream", "host synchronization"):
         expect(legend).to_contain_text(words)
     expect(legend).not_to_contain_text("graph order")
+
+
+def test_nothing_moves_when_the_causes_arrive(dashboard):
+    """Lanes and legend have their places before the causes are known."""
+    held, is_over = [], []
+    page = dashboard.page
+
+    def hold(route):
+        if is_over:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/reasons?*", hold)
+    page.goto(f"{dashboard.server}/timeline?trace={dashboard.trace_id('legacy')}")
+    timeline = page.locator("#timeline")
+    expect(timeline).to_have_attribute("data-ready", "1", timeout=COMPILED_MS)
+    legend = timeline.locator(".ov-tl-legend")
+    expect(legend).to_contain_text("being computed")
+    before = timeline.get_attribute("data-lanes"), legend.bounding_box()
+    dashboard.wait_until(lambda: held, "the causes are asked for")
+    is_over.append(True)
+    for route in held:
+        route.continue_()
+    expect(timeline).to_have_attribute("data-reasons", "ready", timeout=COMPILED_MS)
+    expect(legend).to_contain_text("legacy default stream")
+    dashboard.timeline().settle()
+    assert (timeline.get_attribute("data-lanes"), legend.bounding_box()) == before

@@ -36,10 +36,11 @@ def short_name(name: str) -> str:
     kept = []
     depth = 0
     for at, char in enumerate(name):
-        if char in "<(" and not name[:at].endswith("operator"):
+        # Outside of all brackets, those of `operator()` and `operator<` belong to the name itself.
+        if char in "<(" and (depth or not name[:at].endswith("operator")):
             depth += 1
         elif char in ">)" and depth:
-            depth -= 1
+            depth -= not name[:at].endswith("-")
         elif depth == 0:
             kept.append(char)
     words = "".join(kept).strip().split(" ")

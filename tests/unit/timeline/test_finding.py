@@ -149,6 +149,8 @@ def test_names_of_exact_slices_come_with_the_tile(busy):
         ("Memset (Device)", "Memset"),
         ("ampere_sgemm_32x128_tn", "ampere_sgemm_32x128_tn"),
         ("void ns::Op::operator()(int)", "operator()"),
+        ("void at::map<1, copy(Base&)::{lambda()#3}::operator()() const::{lambda(int)#1}>(int)", "map"),
+        ("void ns::apply<auto (*)(int) -> float>(int)", "apply"),
         ("", ""),
         ("<>", "<>"),
     ],

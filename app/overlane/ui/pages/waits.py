@@ -79,7 +79,7 @@ def _show(found: dict[str, Any], scene: Scene) -> list[Component]:
 
 BARRIER_COLUMNS: list[Column] = [
     column("place", "#", form="count", width=56, note="by what it cost"),
-    column("kind", "kind", width=130),
+    column("kind", "kind", width=158),
     column("what", "what it is", width=180, renderer="link", grows=True, note="leads to it in the timeline"),
     column("lost_ns", "lost", form="ns", width=98, note="held time of each held stream, added up"),
     column("who", "streams held", width=170, grows=True, tooltip="who_all"),
