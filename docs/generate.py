@@ -30,8 +30,8 @@ compressed.
   recorded, on what, what the file can prove and what is suspect), and `tables`, from each table's name to its
   `rows`, `bytes` and `sha256`.
 * `TABLE.parquet` follows for each table that has rows (zstd level 1; stamps and counting ids are delta
-  coded). Columns that hold only nulls are left out. A column of triples (`grid`, `block`, `cluster`) is
-  stored as text like `128 1 1` when every row has three items or none.
+  coded). Columns that hold only nulls are left out, but for one where there is no other. A column of triples
+  (`grid`, `block`, `cluster`) is stored as text like `128 1 1` when every row has three items or none.
 * The archive's comment is `overlane sha256 ` and 64 hexadecimal digits: the SHA-256 of all bytes outside the
   Parquet files and these digits.
 

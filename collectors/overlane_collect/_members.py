@@ -2,7 +2,8 @@
 
 Made for size and speed at once (zstd level 1, one row group per 16 Mi rows): stamps and counting ids are
 delta coded, text and repeating numbers are dictionary coded, triples such as a kernel's grid are text like
-`128 1 1` (lists cost several times more), and columns that hold only nulls are left out.
+`128 1 1` (lists cost several times more), and columns that hold only nulls are left out, except for the first
+one where there is no other: Parquet counts no rows without a column.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def encode_table(name: str, table: pa.Table) -> pa.Buffer:
     columns: list[pa.ChunkedArray | pa.Array] = []
     repeating: list[str] = []
     delta: dict[str, str] = {}
-    specs = [spec for spec in TABLES[name].columns if table[spec.name].null_count < table.num_rows]
+    contract = TABLES[name].columns
+    specs = [spec for spec in contract if table[spec.name].null_count < table.num_rows] or [contract[0]]
     with ThreadPoolExecutor(2) as pool:  # a kernel's grid and block take a third of all time
         stored = list(pool.map(_stored_column, specs, [table[spec.name] for spec in specs]))
     for spec, values in zip(specs, stored, strict=True):
@@ -304,7 +306,8 @@ class _NullColumns:
 
 def _check_size(name: str, metadata: Any, rows: int) -> None:
     """Refuse a table whose decoded columns would not fit into this machine's memory, before decoding any."""
-    if metadata.num_rows != rows or rows > MAX_ROWS:
+    stored_rows = metadata.num_rows if metadata.num_columns else rows  # files once left out every column
+    if stored_rows != rows or rows > MAX_ROWS:
         raise TraceFileError(f"table {name} holds {metadata.num_rows} rows where {rows} are announced")
     if metadata.num_columns > len(TABLES[name].columns):
         raise TraceFileError(f"table {name} has {metadata.num_columns} columns, more than the contract has")

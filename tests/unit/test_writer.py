@@ -12,6 +12,8 @@ import zipfile
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from overlane.tables import empty_table, table_from_columns
 from overlane_collect import writer
@@ -122,6 +124,40 @@ def test_every_table_keeps_every_type_and_null(tmp_path, name):
     _, tables = writer.read_members(tmp_path / "t.overlane")
     assert tables[name].to_pylist() == table.to_pylist()
     assert tables[name].schema == schema
+
+
+def all_null_columns(name, rows):
+    """Return the table whose nullable columns hold nulls alone; the others hold the least value."""
+    least = {"string": "", "bool": False, "float64": 0.0, "list<int32>": [], "list<int64>": []}
+    columns = [
+        pa.array([None if spec.null is not None else least.get(spec.dtype, 0)] * rows, field.type)
+        for spec, field in zip(TABLES[name].columns, empty_table(name).schema, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=empty_table(name).schema)
+
+
+@given(name=st.sampled_from(list(TABLES)), rows=st.integers(1, 300))
+@settings(deadline=None)
+def test_rows_that_hold_nulls_alone_come_back(tmp_path_factory, name, rows):
+    path = tmp_path_factory.mktemp("nulls") / "t.overlane"
+    table = all_null_columns(name, rows)
+    writer.write_trace(path, HEADER, {name: table})
+    _, tables = writer.read_members(path)
+    assert tables[name].num_rows == rows
+    assert tables[name].equals(table)
+    tables[name].validate(full=True)
+
+
+def test_a_table_stored_without_any_column_has_the_announced_rows(tmp_path):
+    """What was written when even the last column of nulls was left out: Parquet then counts no rows."""
+    data = parquet(pa.table({}))
+    listed = {"rows": 3, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    meta = {**hostile_meta(data), "tables": {"streams": listed}}
+    _, tables = writer.read_members(sealed(tmp_path / "t.overlane", meta, {"streams": data}))
+    assert tables["streams"].equals(all_null_columns("streams", 3))
+    meta["tables"] = {"ops": listed}  # whose columns may not all be null
+    with pytest.raises(TraceFileError, match="column kind is missing"):
+        writer.read_members(sealed(tmp_path / "t.overlane", meta, {"ops": data}))
 
 
 def test_several_row_groups_come_back_as_one_table(tmp_path, monkeypatch):
