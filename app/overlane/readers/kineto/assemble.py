@@ -103,7 +103,7 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
         world_size=world,
         dropped={reason: count for reason, count in dropped.items() if count},
         source_events=counts["events"],
-        capabilities=heads.capabilities(tables),
+        capabilities=heads.capabilities(tables, checks),
         integrity=checks,
         clocks=(ClockDomain("host"), ClockDomain("cupti")),
         extra=heads.further(envelope)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from overlane.readers.kineto.envelope import Envelope
-from overlane_collect.model import Capability
+from overlane_collect.model import Capability, IntegrityCheck
 
 __all__ = ["base_ns", "capabilities", "further", "producer", "rank_and_world", "version_text"]
 
@@ -95,13 +96,18 @@ def _said(condition: int, proven: str, otherwise: str) -> Capability:
     return Capability(bool(condition), proven if condition else otherwise)
 
 
-def capabilities(tables: dict[str, pa.Table]) -> dict[str, Capability]:
-    """Return what the tables can prove, each with its reason."""
+def _launched(ops: pa.Table, checks: Iterable[IntegrityCheck]) -> int:
+    """Return how many operations have a recorded call, which an id alone does not say."""
+    return ops.num_rows - sum(c.count for c in checks if c.check == "operations_without_launch")
+
+
+def capabilities(tables: dict[str, pa.Table], checks: Iterable[IntegrityCheck]) -> dict[str, Capability]:
+    """Return what the tables can prove, each with its reason; `checks` are those of the same tables."""
     ops, calls, syncs, records = tables["ops"], tables["api_calls"], tables["syncs"], tables["event_records"]
     copies = any("memcpy" in chunk.dictionary.to_pylist() for chunk in ops["kind"].chunks)
     return {
         "launch_times": _said(
-            _known(ops, "correlation_id") if calls.num_rows else 0,
+            _launched(ops, checks),
             "operations carry correlation ids of recorded calls",
             "no recorded call and operation share a correlation id"
             if calls.num_rows

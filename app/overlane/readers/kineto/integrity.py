@@ -12,7 +12,7 @@ from overlane.readers.kineto.compiled import count_overlaps
 from overlane.readers.kineto.details import distinct_rows
 from overlane.readers.kineto.keys import Class
 from overlane.readers.kineto.names import words_by_code
-from overlane.readers.kineto.rows import Rows
+from overlane.readers.kineto.rows import Rows, unknown_ids
 from overlane.readers.kineto.settle import Settled
 from overlane.readers.kineto.text import MISSING
 from overlane_collect.model import IntegrityCheck
@@ -105,7 +105,7 @@ def _oversized(count: int) -> IntegrityCheck:
 
 
 def _without_launch(rows: Rows, ops: Array, calls: Array) -> IntegrityCheck:
-    ids = rows.correlation[ops]
+    ids = unknown_ids(rows.correlation[ops])
     launched = np.isin(ids, rows.correlation[calls]) & (ids != MISSING)
     return _check(
         "operations_without_launch", int(np.count_nonzero(~launched)),
