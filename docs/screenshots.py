@@ -32,6 +32,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-backgroun
 SIZES = {"1440x900": IMAGES, "1920x1080": IMAGES / "1920x1080"}
 TRAINING = "torch-train-pinned"
 SETTLE_MS = 1_500  # after the last picture: panels and charts fill
+FILLED_MS = 240_000  # at worst, the analyses are compiled first
 COLOURS = 256
 
 
@@ -158,9 +159,9 @@ def save(page: Page, name: str, theme: str, folders: dict[str, Path]) -> None:
 def settle(page: Page, picture: Picture) -> None:
     """Wait until what is shown is final."""
     if "/timeline" in page.url:
-        page.locator('#timeline[data-ready="1"]').wait_for(timeout=60_000)
+        page.locator('#timeline[data-ready="1"][data-reasons="ready"]').wait_for(timeout=FILLED_MS)
     if picture.filled is not None:
-        page.locator(picture.filled).first.wait_for(timeout=60_000)
+        page.locator(picture.filled).first.wait_for(timeout=FILLED_MS)
 
 
 def select(page: Page, lane: str, at_ns: int) -> None:

@@ -224,7 +224,7 @@ def _stream_table(opened: OpenedTrace, facts: TraceFacts, trace_id: str, rank: i
         href = timeline_href(trace_id, rank=rank, window=shown, selected=("ops", stream.first_op))
         times = format_ns(stream.start_ns), format_ns(stream.end_ns)
         rows.append([goto(name, href), format_count(stream.op_count), *times])
-    head = ["stream", "operations", "first start", "last end"]
+    head = ["stream", "ops", "first start", "last end"]
     return table("Streams of this trace", head, rows, numbers=(1, 2, 3), hides_caption=True)
 
 
