@@ -294,7 +294,9 @@ def capped(rows: Sequence[Any], most: int = MOST_ROWS) -> tuple[Sequence[Any], l
 
 def block(title: str, *content: Component | None, note: str = "") -> Component:
     """Return a part of a page under its heading."""
-    return html.Section([heading(title, note=note), *(one for one in content if one)], className="ov-block")
+    return html.Section(
+        [heading(title, note=note), *(one for one in content if one is not None)], className="ov-block"
+    )
 
 
 def in_two(left: Sequence[Component], right: Sequence[Component]) -> Component:
