@@ -6,8 +6,14 @@
   const MOST_ROWS = 240;
   const HEAD = ['lane', 'what', 'start', 'length', 'busy'];
 
-  /** The element that takes the table: beside the canvas, since the canvas has keys of its own. */
-  const placeOf = (t) => document.getElementById(`${t.element.id}-table`);
+  /** The element that takes the table: beside the canvas where the page has one, since the canvas has keys of its own. */
+  function placeOf(t) {
+    const beside = document.getElementById(`${t.element.id}-table`);
+    if (beside || t.parts.table) return beside || t.parts.table;
+    t.parts.table = ov.page.make('div', 'ov-hidden');
+    t.element.append(t.parts.table);
+    return t.parts.table;
+  }
 
   function cellsOf(t, lane, tile, i) {
     const what = tile.count[i] > 1 ? `${tile.count[i]} slices, mostly ${t.meta.categories[tile.category[i]].replaceAll('_', ' ')}`
@@ -41,8 +47,7 @@
 
   /** Writes the table anew when what is drawn has come to rest. */
   function show(t) {
-    const place = placeOf(t);
-    if (!place || !t.feed.tile || !t.isReady) return;
+    if (!t.feed.tile || !t.isReady) return;
     const key = [t.trace, t.rank, t.view.t0, t.view.t1, t.scrollTop, t.total, t.feed.fetches].join();
     if (t.tableKey === key) return;
     t.tableKey = key;
@@ -55,7 +60,7 @@
     const body = make('tbody', '');
     body.append(...rowsOf(t).map((texts) => line('td', texts)));
     table.append(head, body);
-    place.replaceChildren(table);
+    placeOf(t).replaceChildren(table);
   }
 
   ov.table = { show };
