@@ -422,7 +422,7 @@ def _first_view(trace: Trace, rank: int | None) -> list[int]:
     Setting up a device takes a hundred milliseconds and can be most of a short recording.
     """
     ops = trace.table("ops")
-    whole = [0, trace.span_ns]
+    whole = [0, trace.span_ns + 1]
     mask = of_rank(trace, rank, ops["rank"])
     start = numbers(ops["start_ns"]) if mask is None else numbers(ops["start_ns"])[mask]
     if not len(start):
@@ -432,7 +432,7 @@ def _first_view(trace: Trace, rank: int | None) -> list[int]:
     margin = (high - low) // 50 + 1
     if (high - low) * 2 >= trace.span_ns:
         return whole
-    return [max(0, low - margin), min(trace.span_ns, high + margin)]
+    return [max(0, low - margin), min(trace.span_ns + 1, high + margin)]
 
 
 def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) -> dict[str, Any]:
@@ -444,7 +444,8 @@ def _meta(trace: Trace, rank: int | None, tracks: Tracks, placement: Placement) 
         "name": trace.name,
         "rank": rank,
         "ranks": list(trace.ranks),
-        "span_ns": trace.span_ns,
+        # Windows are half-open: with one nanosecond more, what happens at the last stamp is in view too.
+        "span_ns": trace.span_ns + 1,
         "first_view": _first_view(trace, rank),
         "origin_unix_ns": None if origin is None else str(origin),
         "categories": list(CATEGORIES),

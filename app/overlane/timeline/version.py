@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["INDEX_VERSION"]
 
-INDEX_VERSION = 5
+INDEX_VERSION = 6
 """A cache entry of another version is built anew. Raise it when lanes or stored arrays change."""

@@ -228,3 +228,18 @@ def test_asking_for_some_lanes_gives_those_lanes():
 def test_impossible_questions_are_refused(t0, t1, px, lanes):
     with pytest.raises(ValueError, match=r"window|wire lanes"):
         open_timeline(trace_of([(0, 5, 0, "compute")])).tile(t0, t1, px, lanes)
+
+
+def test_what_happens_at_the_last_stamp_is_in_the_whole_view():
+    kernel = {"device_id": 0, "context_id": 1, "stream_id": 7, "engine": "compute"}
+    trace = make_trace(
+        ops=[{**kernel, "start_ns": 0, "end_ns": 10}, {**kernel, "start_ns": 20, "end_ns": 20}],
+        instants=[{"process_id": 5, "thread_id": 6, "at_ns": 20}],
+    )
+    timeline = open_timeline(trace)
+    meta = timeline.meta()
+    assert meta["first_view"] == [0, meta["span_ns"]]
+    tile = timeline.tile(*meta["first_view"], 100, None)
+    kinds = {lane["first"]: lane["kind"] for lane in meta["lanes"]}
+    assert sum(kinds[int(lane)] == "stream" for lane in tile.lane) == 2
+    assert sum(kinds[int(lane)] == "instants" for lane in tile.lane) == 1
