@@ -29,6 +29,16 @@ class NotInLibraryError(OverlaneError):
     """A name does not lie in the library folder and was not given on the command line."""
 
 
+class UntoldError(OverlaneError):
+    """A trace has more than one analysis has room for; what does not rest on that one goes on."""
+
+    @property
+    def sentence(self) -> str:
+        """What to show in place of what is not told."""
+        text = str(self)
+        return text[:1].upper() + text[1:] + "."
+
+
 class MachineError(OverlaneError):
     """The machine cannot do what is asked: full disk, no permission for the cache, port in use."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from overlane import open_trace
+from overlane.analysis.ordering import clocks
 from overlane.analysis.study import Study
 from overlane.cli import main
 from overlane.commands.report import SECTIONS, report_json
@@ -232,3 +233,22 @@ def test_a_device_that_is_one_partition_is_not_told_twice(samples, capsys):
 
     assert heads("two-gpu-overlap.overlane") == ["device", "stream"]
     assert heads("green-context-A.overlane") == ["device", "partition", "stream"]
+
+
+def test_a_trace_of_too_many_streams_has_all_sections_but_the_order(samples, monkeypatch, capsys):
+    path = samples["stream-contract-missing-wait.overlane"]
+    whole = run_json(capsys, path)
+    assert whole["hazards"]
+    assert whole["untold"] == {}
+    monkeypatch.setattr(clocks, "_MOST_CHAINS", 1)
+    study = Study(open_trace(path))
+    found = report_json(study)
+    assert found["hazards"] == []
+    [(section, why)] = found["untold"].items()
+    assert section == "hazards"
+    assert "at most 1 streams and host threads" in why
+    assert found["waits"] == whole["waits"]
+    assert found["critical_path"] == whole["critical_path"]
+    refused = {item["rule"] for item in found["advice_not_checked"] if item["reason"] == why}
+    assert refused >= {"unordered_accesses", "host_reads_too_early"}
+    assert not refused & set(found["advice_checked"])

@@ -9,6 +9,7 @@ from overlane.analysis.advice import copying, hosting, ordering, results, sharin
 from overlane.analysis.advice.facts import Facts
 from overlane.analysis.advice.model import LEAST_SHARE, Advice, Finding, NotChecked, Rule
 from overlane.analysis.proof import why_unproven
+from overlane.errors import UntoldError
 
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
@@ -42,7 +43,11 @@ def advice(study: Study, *, rules: Sequence[Rule] = RULES) -> Advice:
         if reason is not None:
             not_checked.append(NotChecked(rule.name, reason))
             continue
-        found = list(rule.check(rule, facts))
+        try:
+            found = list(rule.check(rule, facts))
+        except UntoldError as error:
+            not_checked.append(NotChecked(rule.name, error.sentence))
+            continue
         findings += [item for item in found if isinstance(item, Finding)]
         missing = [item for item in found if isinstance(item, NotChecked)]
         not_checked += missing

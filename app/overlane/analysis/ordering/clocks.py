@@ -23,7 +23,7 @@ from numba import njit
 from overlane.analysis.keys import Codes, Ids
 from overlane.analysis.ordering import actions as act
 from overlane.analysis.ordering.actions import Program
-from overlane.errors import OverlaneError
+from overlane.errors import UntoldError
 
 __all__ = ["Clocks", "before_items", "clocks", "known_of", "step_row"]
 
@@ -99,13 +99,13 @@ def clocks(program: Program, *, is_certain: bool) -> Clocks:
             guess.
 
     Raises:
-        OverlaneError: There are more streams and threads than clocks have room for.
+        UntoldError: There are more streams and threads than clocks have room for.
     """
     actions, streams = program.actions, len(program.streams.legacy)
     threads = len(program.threads)
     chains = streams + threads
     if chains > _MOST_CHAINS:
-        raise OverlaneError(
+        raise UntoldError(
             f"the order of operations is told for at most {_MOST_CHAINS} streams and host threads, and the"
             f" trace has {chains}; analyse fewer ranks or a shorter recording"
         )

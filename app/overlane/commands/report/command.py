@@ -25,6 +25,7 @@ from overlane.commands.report.section import (
 )
 from overlane.commands.report.sections import SECTIONS
 from overlane.commands.targets import check_target
+from overlane.errors import UntoldError
 
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
@@ -133,9 +134,9 @@ def report_json(study: Study, sections: Sequence[Section] = SECTIONS) -> dict[st
 
     Returns:
         `schema`, `name`, `window_start_ns`, `window_end_ns`, `devices` (list of `rank`, `device_id`,
-        `window_ns`, `busy_ns`, `idle_ns` ...), one list per section, and `integrity`. Intervals
-        `longest_ns` are the start and end of the longest unbroken stretch that proves the number beside
-        them.
+        `window_ns`, `busy_ns`, `idle_ns` ...), one list per section, `untold` (why sections are empty that
+        the trace is too large for), and `integrity`. Intervals `longest_ns` are the start and end of the
+        longest unbroken stretch that proves the number beside them.
     """
     devices = study.engines.devices
     given = devices[0].window if devices else study.window or (0, 0)
@@ -161,9 +162,14 @@ def report_json(study: Study, sections: Sequence[Section] = SECTIONS) -> dict[st
             for d in devices
         ],
     }
+    untold: dict[str, str] = {}
     for section in sections:
-        report |= {section.key: section.rows(study), **section.more(study)}
-    return report | {"integrity": list(study.trace.header.to_json()["integrity"])}
+        try:
+            report |= {section.key: section.rows(study), **section.more(study)}
+        except UntoldError as error:
+            report[section.key] = []
+            untold[section.key] = error.sentence
+    return report | {"untold": untold, "integrity": list(study.trace.header.to_json()["integrity"])}
 
 
 _DEVICES: Columns = (
@@ -190,9 +196,11 @@ def _parts(
     if not study.engines.devices:
         return []
     parts: list[tuple[str, str, list[Block]]] = [("devices", "Devices", [Table(report["devices"], _DEVICES)])]
-    return parts + [
-        (section.name, section.title, section.text(study, report[section.key])) for section in sections
-    ]
+    for section in sections:
+        why = report["untold"].get(section.key)
+        blocks = section.text(study, report[section.key]) if why is None else [why]
+        parts.append((section.name, section.title, blocks))
+    return parts
 
 
 def _text(study: Study, report: dict[str, Any], sections: Sequence[Section], *, is_markdown: bool) -> str:
