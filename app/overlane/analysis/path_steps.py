@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -9,7 +11,10 @@ from overlane.analysis.keys import Ids
 
 __all__ = ["slacks", "walk"]
 
-_OPERATION, _DEVICE, _LAUNCH, _CALL, _HOST = range(5)  # places in `critical_path.PATH_KINDS`
+# Numba compiles a function anew for each plain number in a tuple that it is called with, not for NumPy's.
+_KINDS: tuple[Any, ...] = tuple(np.arange(5))
+_OPERATION, _DEVICE, _LAUNCH, _CALL, _HOST = _KINDS  # places in `critical_path.PATH_KINDS`
+_NONE: Any = np.int64(-1)
 _FAR = np.iinfo(np.int64).max // 4
 
 
@@ -50,24 +55,25 @@ def walk(ops: tuple[Ids, ...], calls: tuple[Ids, ...], last: int, low: int, stop
         stop: Its last end, in ns.
     """
     start, _, issued, call_of, _, _ = ops
-    out, count = np.empty((64, 5), np.int64), 0
+    out = np.empty((64, 5), np.int64)
+    count: Any = np.int64(0)
     b, t = last, stop
     left = 4 * (len(start) + len(calls[0])) + 4  # a chain that meets itself in broken stamps ends here
     while t > low and left > 0:
         left -= 1
         at = min(start[b], t)
-        out, count = _link(out, count, (b, -1, max(at, low), t, _OPERATION))
+        out, count = _link(out, count, (b, _NONE, max(at, low), t, _OPERATION))
         a, ready = _bound(ops, b)
         issue = min(issued[b], at)
         ready = min(ready, at)
         if a >= 0 and ready >= issue:
-            out, count = _link(out, count, (b, -1, max(ready, low), at, _DEVICE))
+            out, count = _link(out, count, (b, _NONE, max(ready, low), at, _DEVICE))
             b, t = a, ready
             continue
         if issue < 0:
-            out, count = _link(out, count, (-1, -1, low, at, _HOST))
+            out, count = _link(out, count, (_NONE, _NONE, low, at, _HOST))
             break
-        out, count = _link(out, count, (b, -1, max(issue, low), at, _LAUNCH))
+        out, count = _link(out, count, (b, _NONE, max(issue, low), at, _LAUNCH))
         out, count, b, t = _walk_host(calls, ops[1], call_of[b], low, issue, out, count)
         if b < 0:
             break
@@ -86,15 +92,15 @@ def _walk_host(  # noqa: PLR0917 - a part of the walk
         is_launch = False
         if h >= 0 and min(op_end[h], t) > start[c]:
             over = min(op_end[h], t)
-            out, count = _link(out, count, (-1, c, max(over, low), t, _CALL))
+            out, count = _link(out, count, (_NONE, c, max(over, low), t, _CALL))
             return out, count, h, over
         since = min(start[c], t)
-        out, count = _link(out, count, (-1, c, max(since, low), t, _CALL))
+        out, count = _link(out, count, (_NONE, c, max(since, low), t, _CALL))
         p = before[c]
         t = min(end[p], since) if p >= 0 else low
-        out, count = _link(out, count, (-1, c, max(t, low), since, _HOST))
+        out, count = _link(out, count, (_NONE, c, max(t, low), since, _HOST))
         c = p
-    out, count = _link(out, count, (-1, -1, low, t, _HOST))
+    out, count = _link(out, count, (_NONE, _NONE, low, t, _HOST))
     return out, count, -1, low
 
 

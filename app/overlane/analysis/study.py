@@ -74,6 +74,7 @@ class Study:
         window: Start and end in ns from the trace's origin; None for all of it.
         keep: Where to keep results, as a cache entry; None to compute them in each study.
         exclusive: Names of partitions that the user declares exclusive.
+        before: Called with the name of a result of `VERSIONS` before it is computed; None for nothing.
 
     Attributes:
         trace: What is analysed.
@@ -96,6 +97,7 @@ class Study:
         window: tuple[int, int] | None = None,
         keep: Keeper | None = None,
         exclusive: Collection[str] = (),
+        before: Callable[[str], None] | None = None,
     ) -> None:
         if window is not None and window[1] < window[0]:
             raise OverlaneError(
@@ -106,6 +108,7 @@ class Study:
         self.work = Work(trace)
         self._keep = keep
         self._exclusive = tuple(exclusive)
+        self._before = before
         self._made: dict[str, Any] = {}
         self._locks: dict[str, threading.Lock] = {}
 
@@ -124,14 +127,19 @@ class Study:
         What belongs to a window stays in memory: any two numbers are one, and each would stay on the disk.
         """
 
+        def made() -> _T:
+            if self._before is not None:
+                self._before(name)
+            return compute()
+
         def find() -> _T:
             if self._keep is None or (is_of_window and self.window is not None):
-                return compute()
-            arrays = self._keep.arrays(name, _version(name), lambda: pack(compute()))
+                return made()
+            arrays = self._keep.arrays(name, _version(name), lambda: pack(made()))
             try:
                 kept: _T = unpack(arrays)
             except (KeyError, ValueError, TypeError):  # kept by another state of the program
-                return compute()
+                return made()
             return kept
 
         return self._once(name, find)

@@ -128,7 +128,7 @@ class TraceStore:
         self._version = 0
         self._is_closing = False
         self._precompiler = Precompiler()
-        self.studies = Studies(prepare=self._precompiler.analyses)
+        self.studies = Studies(until_compiled=self._precompiler.wait)
         self.reasons = ReasonsStore(self.studies)
         self.paths = Paths(self.studies)
         for path in paths:

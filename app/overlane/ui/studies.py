@@ -58,12 +58,14 @@ class Studies:
 
     Args:
         kept: How many.
-        prepare: Called before the first is computed; None for nothing.
+        until_compiled: Called with the name of a result before it is computed; returns when its code is
+            compiled. None where that need not be waited for.
     """
 
-    def __init__(self, kept: int = KEPT, prepare: Callable[[], None] | None = None) -> None:
+    def __init__(self, kept: int = KEPT, until_compiled: Callable[[str], None] | None = None) -> None:
         self._kept = kept
-        self._prepare = prepare
+        self._until_compiled = until_compiled
+        self._mine = threading.local()
         self._shelves: OrderedDict[_Key, _Shelf] = OrderedDict()
         self._guard = threading.Lock()
         self._turn = threading.Lock()
@@ -124,30 +126,41 @@ class Studies:
 
         key = (opened.key, window)
         if key not in self._shelves:
-            self._shelves[key] = _Shelf(Study(opened.trace, window=window, keep=opened))
+            study = Study(opened.trace, window=window, keep=opened, before=self._wait)
+            self._shelves[key] = _Shelf(study)
             while len(self._shelves) > self._kept:
                 self._shelves.popitem(last=False)
         self._shelves.move_to_end(key)
         return self._shelves[key]
 
+    def _wait(self, name: str) -> None:
+        """Return when the code of a result is compiled; who waits lets the next one take its turn."""
+        if self._until_compiled is None:
+            return
+        turn, self._mine.turn = getattr(self._mine, "turn", None), None
+        # The turn is not taken back: the next one may wait for the result that is waited for here.
+        if turn is not None:
+            turn.release()
+        self._until_compiled(name)
+
     def _work(self, job: _Job, study: Study, build: Callable[[Study], Any], is_quick: bool) -> None:
         # One after the other: each takes all the memory and cores that it can get.
-        with self._quick_turn if is_quick else self._turn:
-            try:
-                if not is_quick:
-                    prepare, self._prepare = self._prepare, None
-                    if prepare is not None:
-                        prepare()
-                job.answer = build(study)
-            except OverlaneError as error:
-                job.error = str(error)
-            except MemoryError:
-                job.error = "The analyses of this trace do not fit into this machine's memory."
-            except Exception as error:  # noqa: BLE001 - one bad trace must not take the server down
-                _log.exception("an analysis failed")
-                job.error = (
-                    f"The analysis failed, a fault of Overlane ({type(error).__name__}); please report it "
-                    "with what the server printed."
-                )
-            finally:
-                job.done.set()
+        turn = self._quick_turn if is_quick else self._turn
+        turn.acquire()
+        self._mine.turn = turn
+        try:
+            job.answer = build(study)
+        except OverlaneError as error:
+            job.error = str(error)
+        except MemoryError:
+            job.error = "The analyses of this trace do not fit into this machine's memory."
+        except Exception as error:  # noqa: BLE001 - one bad trace must not take the server down
+            _log.exception("an analysis failed")
+            job.error = (
+                f"The analysis failed, a fault of Overlane ({type(error).__name__}); please report it "
+                "with what the server printed."
+            )
+        finally:
+            job.done.set()
+            if self._mine.turn is not None:
+                turn.release()
