@@ -14,7 +14,7 @@ from overlane import __version__
 from overlane.cli import main
 from overlane.commands import CommandRegistry
 from overlane.commands.convert import FORMATS
-from overlane.commands.loading import ProgressBar
+from overlane.commands.loading import Activity, ProgressBar
 from overlane.commands.tables import table_text
 from overlane.errors import MachineError, OverlaneError, TraceUnreadableError
 from overlane.notes import elsewhere
@@ -450,6 +450,31 @@ def test_progress_is_drawn_on_terminals_only_and_taken_away(monkeypatch):
     monkeypatch.undo()
     ProgressBar("reading x", silent)(0.5)
     assert silent.getvalue() == ""
+
+
+def test_what_is_computed_is_said_on_terminals_only_and_only_where_it_takes_long(monkeypatch):
+    terminal = Terminal()
+    with Activity(terminal) as activity:
+        activity("dependencies")
+        assert terminal.getvalue() == ""
+        activity._show()  # as its timer does after a while
+        activity("critical_path")
+    said = "\r\x1b[Kcomputing dependencies …\r\x1b[Kcomputing critical path …\r\x1b[K"
+    assert terminal.getvalue() == said
+    assert not activity._timer.is_alive() or activity._timer.finished.is_set()
+    silent = io.StringIO()
+    with Activity(silent) as activity:
+        activity("dependencies")
+        assert not activity._timer.is_alive()
+    assert silent.getvalue() == ""
+
+
+def test_a_report_says_what_it_computes(capsys, monkeypatch, trace):
+    said = []
+    monkeypatch.setattr(Activity, "__call__", lambda self, name: said.append(name))
+    assert main(["report", str(trace), "--json"]) == 0
+    assert {"engines", "dependencies", "waits"} <= set(said)
+    assert json.loads(capsys.readouterr().out)["schema"] == 1
 
 
 def test_tables_escape_markdown():

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlane.commands.loading import load
+from overlane.commands.loading import Activity, load
 from overlane.commands.output import json_text, printable
 from overlane.commands.tables import table_text
 from overlane.ui.naming import told_apart
@@ -55,15 +55,19 @@ class CompareCommand:
         Raises:
             OverlaneError: A file cannot be read as a trace, or an option is out of range.
         """
-        from overlane.analysis.compare import compare  # noqa: PLC0415 - loads compiled code
+        from overlane.analysis.compare import compare_studies  # noqa: PLC0415 - loads compiled code
+        from overlane.analysis.study import Study  # noqa: PLC0415
 
-        found = compare(
-            [load(path) for path in arguments.candidate],
-            [load(path) for path in arguments.against],
-            level=arguments.level,
-            least_fraction=arguments.least,
-            accept=arguments.accept or (),
-        )
+        sides = [[load(path) for path in side] for side in (arguments.candidate, arguments.against)]
+        with Activity() as activity:
+            candidate, baseline = ([Study(trace, before=activity) for trace in side] for side in sides)
+            found = compare_studies(
+                candidate,
+                baseline,
+                level=arguments.level,
+                least_fraction=arguments.least,
+                accept=arguments.accept or (),
+            )
         paths = [*arguments.candidate, *arguments.against]
         names = told_apart([*found.candidate, *found.baseline], paths)
         count = len(found.candidate)

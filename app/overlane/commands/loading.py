@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, TextIO
 from overlane.commands.output import printable
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from overlane.trace import Trace
 
-__all__ = ["ProgressBar", "add_trace_argument", "load"]
+__all__ = ["Activity", "ProgressBar", "add_trace_argument", "load"]
 
 _SHOWN_AFTER_S = 0.5  # a bar that flashes by disturbs more than it tells
 _EVERY_S = 0.1
@@ -60,6 +63,56 @@ class ProgressBar:
         """Take the bar away."""
         if self._has_drawn:
             self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+class Activity:
+    """What is being computed, on standard error and only on a terminal, while it takes long.
+
+    Args:
+        stream: Where to write.
+
+    Example:
+        >>> with Activity() as activity:
+        ...     activity("critical_path")
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._lock = threading.Lock()
+        self._words = ""
+        self._is_shown = False
+        self._timer = threading.Timer(_SHOWN_AFTER_S, self._show)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        """Begin to show it, a moment later."""
+        if self._stream.isatty():
+            self._timer.start()
+        return self
+
+    def __call__(self, name: str) -> None:
+        """Say what is computed from now on."""
+        with self._lock:
+            self._words = f"computing {name.replace('_', ' ')} …"
+            self._draw()
+
+    def __exit__(self, *_: object) -> None:
+        """Take the words away."""
+        self._timer.cancel()
+        with self._lock:
+            self._words = ""
+            self._draw()
+            self._is_shown = False
+
+    def _show(self) -> None:
+        with self._lock:
+            self._is_shown = True
+            self._draw()
+
+    def _draw(self) -> None:
+        if self._is_shown:
+            self._stream.write(f"\r\x1b[K{self._words}")
             self._stream.flush()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from overlane.commands.loading import add_trace_argument, load
+from overlane.commands.loading import Activity, add_trace_argument, load
 from overlane.commands.output import json_text, printable
 from overlane.commands.report.html import write_html
 from overlane.commands.report.section import (
@@ -94,8 +94,10 @@ class ReportCommand:
         sections = [section for section in SECTIONS if section.name in names]
         from overlane.analysis.study import Study  # noqa: PLC0415 - loads compiled code
 
-        study = Study(load(arguments.trace), window=arguments.window, exclusive=arguments.exclusive)
-        report = report_json(study, sections)
+        trace = load(arguments.trace)
+        with Activity() as activity:
+            study = Study(trace, window=arguments.window, exclusive=arguments.exclusive, before=activity)
+            report = report_json(study, sections)
         if arguments.json:
             sys.stdout.write(json_text(report))
         elif arguments.html is not None:
