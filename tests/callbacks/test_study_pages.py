@@ -8,11 +8,14 @@ import threading
 import pytest
 
 from callbacks.conftest import Callbacks, links_of, settle, words
+from helpers.happens import Act, trace_of
 from overlane.samples import sample_path
 from overlane.ui.pages.partitions import number_ranges
 from overlane.ui.server import create_app
 from overlane.ui.store import TraceStore
 from overlane.ui.studies import Studies
+from overlane_collect.schema import TABLES
+from overlane_collect.writer import write_trace
 
 PAGES = ("advice", "waits", "path", "partitions", "hazards")
 READY = {"trace": "small", "state": "ready", "rank": None, "other_trace": None, "window": None}
@@ -99,9 +102,7 @@ def test_what_is_missing_is_said(callbacks, store, page, state, expected):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_another_page_costs_nothing(callbacks, page):
-    answer = callbacks.call(
-        f"ov-{page}.children", ov_open__data=READY, ov_theme__data="light"
-    )
+    answer = callbacks.call(f"ov-{page}.children", ov_open__data=READY, ov_theme__data="light")
     assert answer == {f"ov-{page}-poll.disabled": True}
 
 
@@ -251,7 +252,7 @@ def test_a_hazard_is_drawn_with_its_missing_edge_and_fix(asked, samples):
     text = said(answer, "hazards")
     assert "120 pairs of accesses, 12 with a fix of their own." in text
     assert "Fix: Record an event in stream 13 (producer) after operation 1 (twice)" in text
-    (rows,) = grids_of(answer["ov-hazards.children"])
+    rows, redundant = grids_of(answer["ov-hazards.children"])
     assert [rows[0][key] for key in ("kind", "certainty", "first", "second", "bytes")] == [
         "RAW",
         "proven",
@@ -265,18 +266,36 @@ def test_a_hazard_is_drawn_with_its_missing_edge_and_fix(asked, samples):
     (arrow,) = [one for one in figure["layout"]["annotations"] if one.get("arrowhead")]
     lanes = figure["layout"]["yaxis"]["categoryarray"]
     assert (lanes[int(arrow["ay"])], lanes[int(arrow["y"])]) == ("producer 13", "consumer 14")
+    assert [(row["wait"], row["known"]) for row in redundant] == [("context (16)", "syncs 15")]
+    assert "sel=syncs:16" in redundant[0]["href"]
+    assert "8 of 9 synchronizations of a stream, context or device could be checked" in text
 
 
 def test_choosing_a_row_shows_that_hazard(asked, samples):
     from overlane.ui.pages.hazards import show_chosen  # noqa: PLC0415 - pattern ids have no single output
 
     answer = ask(asked, samples, "hazards", trace="stream-contract-missing-wait")
-    (rows,) = grids_of(answer["ov-hazards.children"])
+    rows, _redundant = grids_of(answer["ov-hazards.children"])
     state = READY | {"trace": "stream-contract-missing-wait"}
     (detail,) = show_chosen(samples, [[rows[1]]], state, "dark")
     text = words(json.loads(json.dumps(detail, default=lambda one: one.to_plotly_json())))
     assert "after operation 5 (twice)" in text
     assert "first twice (5) producer 13" in text
+
+
+def test_an_over_strong_synchronization_leads_to_the_timeline_and_says_what_would_do(tmp_path, cache):
+    whole = Act("device_sync")
+    acts = [Act("op", touches=((0, 8, True),)), Act("op", stream=3, touches=((8, 8, True),)), whole]
+    trace, _, _ = trace_of([whole, *acts, Act("op", stream=2, touches=((0, 8, False),)), whole])
+    write_trace(tmp_path / "own.overlane", trace.header, {name: trace.table(name) for name in TABLES})
+    store = TraceStore([tmp_path / "own.overlane"], cache=cache)
+    settle(store, "own")
+    answer = ask(Callbacks(create_app(store).server.test_client()), store, "hazards", trace="own")
+    store.close()
+    (row,), *_ = grids_of(answer["ov-hazards.children"])
+    assert (row["wait"], row["op"], row["more"]) == ("device (1)", "op (0)", 1)
+    assert "sel=syncs:1" in row["href"]
+    assert "wait for that event" in row["change"]
 
 
 def test_a_trace_without_accesses_says_how_to_record_them(callbacks, store):

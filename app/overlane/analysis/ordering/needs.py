@@ -275,6 +275,24 @@ def _ask_wild(lines: Lines, asked: Asked, last: Codes, done: Codes, b: int, plac
 
 
 @njit(cache=True, nogil=True)
+def _is_settled(  # noqa: PLR0917 - columns of two tables
+    reduced: tuple[Array, ...], streams: int, chains: int, assured: Codes, entries: Codes, head: Codes,
+    cells: tuple[int, int], column: int, b: int,
+) -> bool:  # fmt: skip
+    """Tell whether an access comes after all that it conflicts with in some cells, as most do."""
+    chain, position, h = reduced[3], reduced[4], reduced[6][b]
+    for cell in range(cells[0], cells[1]):
+        entry = head[cell]
+        while entry >= 0:
+            x = entries[entry, column]
+            is_known = x < 0 or x == b or (h >= 0 and assured[h, chain[x]] >= position[x])
+            if not is_known and not before_items(reduced, streams, chains, x, b):
+                return False
+            entry = entries[entry, _NEXT]
+    return True
+
+
+@njit(cache=True, nogil=True)
 def _ask_cells(  # noqa: PLR0917 - one state machine
     lines: Lines, asked: Asked, entries: Codes, head: Codes, cells: tuple[int, int], mode: int, b: int,
     place: int,
@@ -349,28 +367,31 @@ def find_needs(  # noqa: PLR0917 - one state machine
             (filled in).
     """
     item_of, modes, low, high, places = accesses
-    full = lines.full
+    reduced, full, streams, chains = lines.reduced, lines.full, lines.streams, lines.chains
+    prefix, position, threads, ticks, chain = full[5], full[4], full[6], full[7], full[3]
     head = np.full(cells + 1, -1, np.int32)
     entries, used, spare = np.empty((1024, 4), np.int32), 0, -1
     last_wild = np.full(len(asked.wild_chains), -1, np.int32)
-    done = np.zeros((lines.chains if len(last_wild) else 0, len(last_wild)), np.int32)
-    wide_tick, wide_thread = np.full(lines.chains, -1, np.int32), np.full(lines.chains, -1, np.int32)
-    at_host = 0
+    done = np.zeros((chains if len(last_wild) else 0, len(last_wild)), np.int32)
+    wide_tick, wide_thread = np.full(chains, -1, np.int32), np.full(chains, -1, np.int32)
+    at_host, before, is_hidden = 0, -1, False
     for i in range(len(item_of)):
-        place, b, mode = places[i], item_of[i], modes[i]
-        mine, h, tick = full[3][b], full[6][b], full[7][b]
-        at_host = _put_for_host(lines, asked, by_host, at_host, place)
-        is_unordered = mode == WILD
-        if len(last_wild):
-            is_unordered |= _ask_wild(lines, asked, last_wild, done, b, place) == _UNORDERED
-        bounds = (low[i], high[i])
-        is_unordered |= _ask_cells(lines, asked, entries, head, bounds, mode, b, place) == _UNORDERED
+        place, b, mode, bounds = places[i], item_of[i], modes[i], (low[i], high[i])
+        mine, h, tick = chain[b], threads[b], ticks[b]
+        if at_host < len(by_host[0]) and by_host[0][at_host] < place:
+            at_host = _put_for_host(lines, asked, by_host, at_host, place)
+        if len(last_wild) and b != before:
+            is_hidden = _ask_wild(lines, asked, last_wild, done, b, place) == _UNORDERED
+        before, is_unordered = b, is_hidden or mode == WILD
+        column = _ANY if mode & _CHANGES else _WRITTEN
+        if not _is_settled(reduced, streams, chains, asked.assured, entries, head, bounds, column, b):
+            is_unordered |= _ask_cells(lines, asked, entries, head, bounds, mode, b, place) == _UNORDERED
         if is_unordered and mode != FRESH:
             for g in range(len(last_kept)):  # threads may tell each other anything
                 if g != h:
                     last_kept[g] = max(last_kept[g], place)
             # An item behind one that asked for all of the same knowledge comes after all of that too.
-            is_asked = wide_tick[mine] == tick and wide_thread[mine] == h and full[5][b] == full[4][b] - 1
+            is_asked = wide_tick[mine] == tick and wide_thread[mine] == h and prefix[b] == position[b] - 1
             if h >= 0 and not is_asked:
                 _ask_all(lines, asked, h, b, place)
                 wide_tick[mine], wide_thread[mine] = tick, h
@@ -378,12 +399,12 @@ def find_needs(  # noqa: PLR0917 - one state machine
             last_wild[np.searchsorted(asked.wild_chains, mine)] = b
         is_ordered = not is_unordered or mode == FRESH
         for cell in range(bounds[0], bounds[1]):
-            if mode == FRESH and mine >= lines.streams:  # nothing on the device has to wait for it
+            if mode == FRESH and mine >= streams:  # nothing on the device has to wait for it
                 spare = _let_go(entries, head[cell], spare)
                 head[cell] = -1
                 continue
             access = (b, mode, mine)
             entries, used, spare = _enter(entries, head, (used, spare), cell, access, is_ordered)
     _put_for_host(lines, asked, by_host, at_host, _AT_END)
-    for h in range(len(last_kept)):
-        _ask_all(lines, asked, h, -1, _AT_END)
+    for g in range(len(last_kept)):
+        _ask_all(lines, asked, g, -1, _AT_END)

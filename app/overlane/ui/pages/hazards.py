@@ -10,6 +10,8 @@ from dash.development.base_component import Component
 
 from overlane.analysis.rows.hazards import hazard_counts, hazard_rows, hazard_sides
 from overlane.analysis.rows.naming import op_name
+from overlane.analysis.rows.needless import redundant_counts, redundant_rows
+from overlane.analysis.rows.over_strong import checked_words, over_strong_counts, over_strong_rows
 from overlane.errors import OverlaneError
 from overlane.figures.units import format_bytes, format_count
 from overlane.ui import ids
@@ -54,11 +56,13 @@ def _rows(study: Study) -> dict[str, Any]:
     from overlane.analysis.proof import why_unproven  # noqa: PLC0415 - loads compiled code
 
     missing = why_unproven(study.trace, "buffer_accesses")
+    waits = _waits(study)
     if missing:
-        return {"missing": missing, "hazards": []}
+        return {"missing": missing, "hazards": [], **waits}
     rows = hazard_rows(study)
     listed = rows[:_MOST_LISTED]
     return {
+        **waits,
         "missing": "",
         "hazards": listed,
         "count": len(rows),
@@ -67,7 +71,25 @@ def _rows(study: Study) -> dict[str, Any]:
     }
 
 
+def _waits(study: Study) -> dict[str, Any]:
+    """Return the waits that guarantee nothing, and the synchronizations that wait for too much."""
+    redundant, strong = redundant_rows(study), over_strong_rows(study)
+    left_out = redundant_counts(study)["redundant_waits_left_out"]
+    strong_left_out = over_strong_counts(study)["over_strong_left_out"]
+    return {
+        "redundant": redundant[:_MOST_LISTED],
+        "redundant_left_out": left_out + max(len(redundant) - _MOST_LISTED, 0),
+        "strong": strong[:_MOST_LISTED],
+        "strong_left_out": strong_left_out + max(len(strong) - _MOST_LISTED, 0),
+        "strong_checked": checked_words(study),
+    }
+
+
 def _show(found: dict[str, Any], scene: Scene) -> list[Component]:
+    return [*_unordered(found, scene), *_too_strong(found, scene), *_redundant(found, scene)]
+
+
+def _unordered(found: dict[str, Any], scene: Scene) -> list[Component]:
     if found["missing"]:
         words = f"{found['missing']} {_HOW}"
         return [notice("Whether accesses are ordered cannot be told.", words, kind="warning")]
@@ -216,6 +238,82 @@ def _fixes(rows: list[dict[str, Any]]) -> Component:
     return block(
         "Fixes", html.Div(shown, className="ov-wrapped"), *left, note="each orders at least one pair"
     )
+
+
+STRONG_COLUMNS: list[Column] = [
+    column("wait", "waits for all of", width=130, renderer="link", note="leads to it in the timeline"),
+    column("certainty", "certainty", width=92),
+    column("op", "an event after this would do", width=220, grows=True),
+    column("more", "operations beyond", form="count", width=130, note="that it waits for all the same"),
+    column("last", "the last of them", width=200, grows=True),
+    column("sooner", "sooner by up to", form="ns", width=120, note="held its thread for these alone"),
+    column("change", "what to do instead", width=320, grows=True),
+]
+
+WAIT_COLUMNS: list[Column] = [
+    column("wait", "wait", width=170, renderer="link", note="leads to it in the timeline"),
+    column("certainty", "certainty", width=92),
+    column("op", "last waits for", width=220, grows=True),
+    column("known", "over anyway by", width=170, grows=True, note="what had told that it is over"),
+    column("call", "call", form="ns", width=100),
+]
+
+
+def _too_strong(found: dict[str, Any], scene: Scene) -> list[Component]:
+    """Return the synchronizations in whose place an event would do, the costliest first."""
+    rows = found["strong"]
+    if not rows:
+        checked = found["strong_checked"]
+        return [notice("No synchronization is known to wait for too much.", checked)] if checked else []
+    lines = [
+        {
+            "wait": f"{row['kind']} ({row['sync_id']})",
+            "certainty": row["certainty"],
+            "op": "nothing needs it" if row["op_id"] is None else op_name(scene.trace, row["op_id"]),
+            "more": row["more_count"],
+            "last": op_name(scene.trace, row["more_op_id"]),
+            "sooner": row["sooner_ns"],
+            "change": row["change"],
+            "href": scene.row_href("syncs", row["sync_id"]),
+        }
+        for row in rows
+    ]
+    more = found["strong_left_out"]
+    words = (
+        "All of them can be replaced together."
+        f"{f' {format_count(more)} more are not listed.' if more else ''} {found['strong_checked']}"
+    )
+    title = "Over-strong synchronizations"
+    box = filled("ov-hazards-strong", STRONG_COLUMNS, lines, title)
+    return [block(title, html.P(words, className="ov-quiet"), box, note="an event would do in their place")]
+
+
+def _redundant(found: dict[str, Any], scene: Scene) -> list[Component]:
+    """Return the waits that guarantee nothing, in host order."""
+    rows = found["redundant"]
+    if not rows:
+        return []
+    lines = [
+        {
+            "wait": f"{row['kind'].replace('_', ' ')} ({row['sync_id']})",
+            "certainty": row["certainty"],
+            "op": op_name(scene.trace, row["op_id"]),
+            "known": f"{row['known_table']} {row['known_row']}"
+            if row["known_table"]
+            else "its stream's order",
+            "call": None if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
+            "href": scene.row_href("syncs", row["sync_id"]),
+        }
+        for row in rows
+    ]
+    more = found["redundant_left_out"]
+    words = (
+        "All of them can go together, unless the host measures time there."
+        f"{f' {format_count(more)} more are not listed.' if more else ''}"
+    )
+    box = filled("ov-hazards-redundant", WAIT_COLUMNS, lines, "Redundant waits")
+    note = "what they wait for is over anyway"
+    return [block("Redundant waits", html.P(words, className="ov-quiet"), box, note=note)]
 
 
 _PAGE = StudyPage(
