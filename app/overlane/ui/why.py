@@ -130,29 +130,30 @@ def barrier_table(reasons: Reasons, trace_id: str, rank: int | None) -> list[Com
             window=around(start, end, span),
             selected=(barrier["proof_table"], barrier["proof_row"]),
         )
-        held = ", ".join(op["name"] for op in barrier["ops"])
+        held = f"{_held_words(barrier)}: {', '.join(op['name'] for op in barrier['ops'])}"
         rows.append([
             goto(barrier["title"], href, title=f"{barrier['proof']} at {exact_ns(start)}"),
             html.Span(format_ns(barrier["lost_ns"]), title=exact_ns(barrier["lost_ns"])),
-            html.Span(_held_words(barrier["ops_held"], barrier["streams_held"]), title=held or None),
+            html.Span(format_count(barrier["ops_held"]), title=held),
         ])  # fmt: skip
     if not rows:
         return [heading("Barriers"), html.P("Nothing held a stream of this trace.", className="ov-quiet")]
-    head = ["barrier", "lost", "held"]
+    head = ["barrier", "lost", "ops held"]
     title = heading("Barriers", note=f"{len(rows)} of {format_count(found['total'])}")
     listed = table(
         "The costliest barriers: time lost, operations held on how many streams",
         head,
         rows,
-        numbers=(1,),
+        numbers=(1, 2),
         hides_caption=True,
     )
     return [title, listed]
 
 
-def _held_words(ops: int, streams: int) -> str:
+def _held_words(barrier: dict[str, Any]) -> str:
+    ops, streams = barrier["ops_held"], barrier["streams_held"]
     return (
-        f"{format_count(ops)} op{'' if ops == 1 else 's'} on "
+        f"{format_count(ops)} operation{'' if ops == 1 else 's'} on "
         f"{format_count(streams)} stream{'' if streams == 1 else 's'}"
     )
 
