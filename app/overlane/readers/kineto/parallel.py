@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import queue
+import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -220,12 +221,17 @@ class _Worker:
 
 
 class _Crew:
-    """A few workers and the pieces that they are at, results in the order of the file."""
+    """A few workers that take pieces by turns and scan them, results in the order of the file.
+
+    The thread that scans a piece has read or inflated it too, so that its text is still in that core's cache.
+    """
 
     def __init__(self, threads: int) -> None:
         keys = key_table()
         self.workers = [_Worker(index, keys) for index in range(threads)]
         self._free: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._turn = threading.Lock()
+        self._taken = 0
         for worker in self.workers:
             self._free.put(worker)
 
@@ -236,19 +242,32 @@ class _Crew:
         finally:
             self._free.put(worker)
 
+    def _take(self, stream: Iterator[Piece]) -> tuple[int, Piece, _Result] | None:
+        """Scan the next piece; returns its number too, None behind the last one."""
+        with self._turn:
+            piece = next(stream, None)
+            self._taken += 1
+            number = self._taken
+        return None if piece is None else (number, piece, self.scan(piece, 0))
+
     def results(self, stream: Iterator[Piece], first: Piece, start: int) -> Iterator[tuple[Piece, _Result]]:
         """Scan pieces ahead of the one that is asked for."""
-        waiting: deque[tuple[Piece, Future[_Result]]] = deque()
+        waiting: deque[Future[tuple[int, Piece, _Result] | None]] = deque()
+        done: dict[int, tuple[Piece, _Result]] = {}
         with ThreadPoolExecutor(len(self.workers), thread_name_prefix="overlane-scan") as pool:
-            waiting.append((first, pool.submit(self.scan, first, start)))
-            is_last = first.is_last
-            while waiting:
-                while not is_last and len(waiting) <= len(self.workers):
-                    piece = next(stream)
-                    is_last = piece.is_last
-                    waiting.append((piece, pool.submit(self.scan, piece, 0)))
-                piece, future = waiting.popleft()
-                yield piece, future.result()
+            ahead = 0 if first.is_last else len(self.workers) + 1
+            waiting.extend(pool.submit(self._take, stream) for _ in range(ahead))
+            yield first, self.scan(first, start)
+            number = 1
+            while waiting or done:
+                if number in done:
+                    yield done.pop(number)
+                    number += 1
+                    continue
+                found = waiting.popleft().result()
+                if found is not None:
+                    done[found[0]] = found[1:]
+                    waiting.append(pool.submit(self._take, stream))
 
 
 def scan_file(

@@ -1,10 +1,9 @@
-"""The bytes of a trace file as pieces that end between events: read or inflated in a thread of its own."""
+"""The bytes of a trace file as pieces that end between events, read or inflated when they are asked for."""
 
 from __future__ import annotations
 
 import queue
 import re
-import threading
 import zlib
 from collections import deque
 from collections.abc import Generator
@@ -27,9 +26,6 @@ __all__ = ["PIECE_BYTES", "Piece", "pieces"]
 
 PIECE_BYTES = 2 << 20
 """Text of one piece: Python's share per piece stays under a hundredth, and the cache holds it."""
-
-_AHEAD = 2
-"""Blocks that are read before anybody asks for them."""
 
 _CARRY_BYTES = 1 << 16
 """Room for the text that a block leaves behind its last border; more of it takes a new buffer."""
@@ -170,47 +166,6 @@ def _goes_on(path: Path) -> bool:
     return False
 
 
-def _produce(path: Path, is_gzip: bool, total: int, out: queue.Queue[Any], stopped: threading.Event) -> None:
-    offset = 0
-    rest = b""
-    spare: queue.SimpleQueue[Array] = queue.SimpleQueue()
-    try:
-        with _open(path, is_gzip=is_gzip) as stream:
-            raw = getattr(stream, "fileobj", None) or stream
-            source = _unbuffered(stream)
-            ended = False
-            while not ended and not stopped.is_set():
-                capacity = len(rest) + PIECE_BYTES
-                buffer = _buffer(spare, capacity + PADDING)
-                buffer[: len(rest)] = np.frombuffer(rest, np.uint8)
-                size = _fill(source, buffer, len(rest), capacity)
-                ended = size < capacity
-                buffer[size : size + PADDING] = 0
-                border = size if ended else _border(buffer, size)
-                if not ended and border == 0:  # one event, or the head, is longer than the buffer: read on
-                    rest = buffer[:size].tobytes()
-                    continue
-                rest = buffer[border:size].tobytes()
-                # what follows the border in the buffer is text too: it must not be seen as the padding's
-                done = min(1.0, _position(raw, offset + size, is_gzip=is_gzip) / max(total, 1))
-                _offer(
-                    out,
-                    Piece(buffer, border, offset, is_last=ended, done_fraction=done, spare=spare),
-                    stopped,
-                )
-                offset += border
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        is_gzip_fault = is_gzip and not (isinstance(error, OSError) and error.errno)
-        found: Exception = (
-            _damage(path, error)
-            if is_gzip_fault
-            else TraceUnreadableError(f"{path.name} cannot be read: {error}; check the file and its disk")
-        )
-        _offer(out, found, stopped)
-    except BaseException as error:  # noqa: BLE001 - raised again in the thread that asked
-        _offer(out, error, stopped)
-
-
 def _position(raw: Any, plain: int, *, is_gzip: bool) -> int:
     if not is_gzip:
         return plain
@@ -219,15 +174,6 @@ def _position(raw: Any, plain: int, *, is_gzip: bool) -> int:
         return int(getattr(inner, "fp", inner).tell())
     except (AttributeError, OSError, ValueError):
         return 0
-
-
-def _offer(out: queue.Queue[Any], item: Any, stopped: threading.Event) -> None:
-    while not stopped.is_set():
-        try:
-            out.put(item, timeout=0.1)
-        except queue.Full:
-            continue
-        return
 
 
 def pieces(path: Path, *, is_gzip: bool) -> Generator[Piece, None, None]:
@@ -240,23 +186,37 @@ def pieces(path: Path, *, is_gzip: bool) -> Generator[Piece, None, None]:
     Raises:
         TraceUnreadableError: The gzip stream is cut or damaged, or the file cannot be read.
     """
-    out: queue.Queue[Any] = queue.Queue(_AHEAD)
-    stopped = threading.Event()
-    thread = threading.Thread(
-        target=_produce,
-        args=(path, is_gzip, path.stat().st_size, out, stopped),
-        name="overlane-read",
-        daemon=True,
-    )
-    thread.start()
     try:
-        while True:
-            item = out.get()
-            if isinstance(item, BaseException):
-                raise item
-            yield item
-            if item.is_last:
-                return
-    finally:
-        stopped.set()
-        thread.join()
+        yield from _pieces(path, is_gzip=is_gzip)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        if is_gzip and not (isinstance(error, OSError) and error.errno):
+            raise _damage(path, error) from error
+        raise TraceUnreadableError(
+            f"{path.name} cannot be read: {error}; check the file and its disk"
+        ) from error
+
+
+def _pieces(path: Path, *, is_gzip: bool) -> Generator[Piece, None, None]:
+    offset, total = 0, path.stat().st_size
+    rest = b""
+    spare: queue.SimpleQueue[Array] = queue.SimpleQueue()
+    with _open(path, is_gzip=is_gzip) as stream:
+        raw = getattr(stream, "fileobj", None) or stream
+        source = _unbuffered(stream)
+        ended = False
+        while not ended:
+            capacity = len(rest) + PIECE_BYTES
+            buffer = _buffer(spare, capacity + PADDING)
+            buffer[: len(rest)] = np.frombuffer(rest, np.uint8)
+            size = _fill(source, buffer, len(rest), capacity)
+            ended = size < capacity
+            buffer[size : size + PADDING] = 0
+            border = size if ended else _border(buffer, size)
+            if not ended and border == 0:  # one event, or the head, is longer than the buffer: read on
+                rest = buffer[:size].tobytes()
+                continue
+            rest = buffer[border:size].tobytes()
+            # what follows the border in the buffer is text too: it must not be seen as the padding's
+            done = min(1.0, _position(raw, offset + size, is_gzip=is_gzip) / max(total, 1))
+            yield Piece(buffer, border, offset, is_last=ended, done_fraction=done, spare=spare)
+            offset += border
