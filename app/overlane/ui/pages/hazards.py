@@ -243,11 +243,10 @@ def _fixes(rows: list[dict[str, Any]]) -> Component:
 STRONG_COLUMNS: list[Column] = [
     column("wait", "waits for all of", width=130, renderer="link", note="leads to it in the timeline"),
     column("certainty", "certainty", width=92),
-    column("op", "an event after this would do", width=220, grows=True),
-    column("more", "operations beyond", form="count", width=130, note="that it waits for all the same"),
-    column("last", "the last of them", width=200, grows=True),
-    column("sooner", "sooner by up to", form="ns", width=120, note="held its thread for these alone"),
-    column("change", "what to do instead", width=320, grows=True),
+    column("op", "an event after this would do", width=260, grows=True, tooltip="change"),
+    column("more", "operations beyond", form="count", width=160, note="that it waits for all the same"),
+    column("last", "the last of them", width=260, grows=True),
+    column("sooner", "sooner by up to", form="ns", width=130, note="held its thread for these alone"),
 ]
 
 WAIT_COLUMNS: list[Column] = [
@@ -285,7 +284,14 @@ def _too_strong(found: dict[str, Any], scene: Scene) -> list[Component]:
     )
     title = "Over-strong synchronizations"
     box = filled("ov-hazards-strong", STRONG_COLUMNS, lines, title)
-    return [block(title, html.P(words, className="ov-quiet"), box, note="an event would do in their place")]
+    changes: dict[str, int] = {}
+    for row in rows:
+        changes[row["change"]] = changes.get(row["change"], 0) + 1
+    few, left = capped([[change, format_count(count)] for change, count in changes.items()], most=_MOST_FIXES)
+    name = "What to do instead"
+    instead = table(name, [name.lower(), "waits"], few, numbers=(1,), hides_caption=True)
+    told = [html.P(words, className="ov-quiet"), box, html.Div(instead, className="ov-wrapped"), *left]
+    return [block(title, *told, note="an event would do in their place")]
 
 
 def _redundant(found: dict[str, Any], scene: Scene) -> list[Component]:
