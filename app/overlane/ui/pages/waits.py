@@ -79,10 +79,10 @@ def _show(found: dict[str, Any], scene: Scene) -> list[Component]:
 
 BARRIER_COLUMNS: list[Column] = [
     column("place", "#", form="count", width=56, note="by what it cost"),
-    column("kind", "kind", width=158),
-    column("what", "what it is", width=180, renderer="link", grows=True, note="leads to it in the timeline"),
+    column("kind", "kind", width=152),
+    column("what", "what it is", width=204, renderer="link", grows=True, note="leads to it in the timeline"),
     column("lost_ns", "lost", form="ns", width=98, note="held time of each held stream, added up"),
-    column("who", "streams held", width=170, grows=True, tooltip="who_all"),
+    column("who", "streams held", width=150, grows=True, tooltip="who_all"),
     column("op_count", "operations", form="count", width=100, note="operations held"),
     column("critical_ns", "on the path", form="ns", width=104, note="how long it held what lies on it"),
     column("critical_fraction", "of the path", form="share", width=100, note="share of the critical path"),
