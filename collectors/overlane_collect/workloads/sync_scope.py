@@ -78,14 +78,10 @@ class SyncScope:
         milliseconds = (time.perf_counter_ns() - began) / 1e6
         for output in outputs:
             gpu.log.host_access("read", output.span())
-        mismatches = sum(
-            int(
-                np.count_nonzero(
-                    outputs[step].view(np.int32) != (np.arange(count) + step) * 2 + values["shift"]
-                )
-            )
-            for step in range(steps)
-        )
+        mismatches = 0
+        for step, output in enumerate(outputs):
+            expected = (np.arange(count) + step) * 2 + values["shift"]
+            mismatches += int(np.count_nonzero(output.view(np.int32) != expected))
         return Outcome(
             mismatches == 0,
             [f"steps={steps} mismatches={mismatches} milliseconds={milliseconds:.3f}"],
