@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from overlane.tables import table_from_columns
 from overlane.validation import validate
 from overlane_collect.schema import TABLES
 
+DOCUMENT = Path(__file__).parents[3] / "docs" / "report.md"
 STRONG = ("stream_sync", "context_sync", "device_sync")
 ITEMS = ("op", "programmatic", "copy_back", "copy_out", "host")
 KINDS = (
@@ -204,6 +207,8 @@ def test_rows_say_what_to_do_and_keep_to_the_window():
     assert (row["op_id"], row["more_count"], row["more_op_id"]) == (op_of[1], 1, op_of[2])
     assert (row["more_streams"], row["start_ns"], row["certainty"]) == ([23], 30, "likely")
     assert row["change"].startswith("Record an event in stream 1/24 after op (0), and wait for that event")
+    section = DOCUMENT.read_text(encoding="utf-8").split("## over_strong\n")[1].split("\n## ")[0]
+    assert set(row) == set(re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE))
     assert over_strong_rows(Study(trace, window=(40, 50))) == []
     assert over_strong_counts(Study(trace)) == {
         "over_strong_left_out": 0, "over_strong_unchecked": {"first_wait": 1},
