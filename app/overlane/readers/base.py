@@ -45,7 +45,7 @@ class Head:
 
         Raises:
             TraceUnreadableError: There is no such file, it is a folder or not a plain file, may not be read,
-                is empty, or starts like gzip but is not.
+                is empty, or starts like gzip but is not. A plain file that is called .gz is taken as it is.
         """
         try:
             if path == Path():
@@ -74,10 +74,6 @@ class Head:
         if not raw:
             raise TraceUnreadableError(f"{path.name} is empty; record it again, or look for a copy")
         if not raw.startswith(GZIP_SIGNATURE):
-            if path.suffix == ".gz":
-                raise TraceUnreadableError(
-                    f"{path.name} is called .gz but is not gzipped; rename it without .gz, or fetch it again"
-                )
             _refuse_blank(path, raw)
             return cls(path, raw, False, size)
         try:

@@ -87,6 +87,8 @@ def _looks_like(head: Head) -> str:
         if content.startswith(signature):
             inside = " inside gzip" if head.is_gzip else ""
             return f"it is packed with {packer}{inside}; unpack it, or pack it with gzip once"
+    if head.path.suffix == ".gz" and not head.is_gzip:
+        return "it is called .gz but is not gzipped; fetch it again"
     encoding = _wide_encoding(content)
     if encoding is not None:
         return f"it is text in {encoding}; save it as UTF-8 (PowerShell: Set-Content -Encoding utf8)"

@@ -109,8 +109,10 @@ def test_damaged_gzip_is_refused(tmp_path):
     fails(path, "gzip inside gzip", "once")
     path.write_bytes(gzip.compress(b" \n"))
     fails(path, "empty")
-    path.write_bytes(TEXT)
-    fails(path, "not gzipped")
+    path.write_bytes(b"\x1e" + body[1:])
+    fails(path, "called .gz but is not gzipped")
+    path.write_bytes(TEXT[:-20])
+    fails(path, "cut")
     path.write_bytes(b"\x1f\x8b\x08")
     fails(path, "gzip")
 

@@ -85,6 +85,8 @@ def expected(events):
             "end_ns": start + ns(e["dur"]),
             "correlation_id": known(taken["correlation"]),
         }
+        if cat in {"kernel", "gpu_memcpy"}:
+            args.setdefault("stream", e["tid"])  # drawn under its stream
         if cat in {"kernel", "gpu_memcpy", "cuda_sync"}:
             row |= {key + "_id": known(args.pop(key, None)) for key in ("device", "stream", "context")}
         if cat == "cuda_sync":

@@ -40,14 +40,6 @@ _REASONS = {
     "other_phase": "unknown phase without a duration",
     "not_object": "not an object",
 }
-_OWN_MEMBERS = (
-    "schemaVersion",
-    "deviceProperties",
-    "computeProperties",
-    "distributedInfo",
-    "trace_id",
-    "baseTimeNanoseconds",
-)
 
 
 def assemble(path: Path, scanned: Scanned) -> Trace:
@@ -82,7 +74,7 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
     listed = set(devices_table(properties, [], rank)["device_id"].to_pylist())
     checks = integrity_checks(
         rows, settled, tables, builder.sources["ops"], builder.sources["api_calls"],
-        absurd=counts["absurd"], oversized=counts["oversized"], events=counts["events"], listed=listed,
+        counts=counts, listed=listed,
     )  # fmt: skip
     tables["ranges"] = builder.ranges()
     rows.drop_wide()
@@ -96,7 +88,7 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
     derived = builder.derived | {"counters": more_series}
     header = Header(
         format="kineto",
-        producer=heads.producer(envelope),
+        producer=heads.producer(envelope, has_known_category=settled.has_known_category),
         origin_unix_ns=heads.base_ns(envelope, settled.origin_ns),
         driver_version=heads.version_text(envelope, "cuda_driver_version", "hip_driver_version"),
         runtime_version=heads.version_text(envelope, "cuda_runtime_version", "hip_runtime_version"),
@@ -104,7 +96,7 @@ def assemble(path: Path, scanned: Scanned) -> Trace:
         dropped={reason: count for reason, count in dropped.items() if count},
         source_events=counts["events"],
         capabilities=heads.capabilities(tables, checks),
-        integrity=checks,
+        integrity=(*checks, heads.not_understood(envelope)),
         clocks=(ClockDomain("host"), ClockDomain("cupti")),
         extra=heads.further(envelope)
         | {"derived_rows": {name: count for name, count in derived.items() if count}},
@@ -130,11 +122,7 @@ def _devices_seen(tables: dict[str, pa.Table]) -> list[int]:
 
 def _refuse_foreign(path: Path, rows: Rows, settled: Settled, envelope: Envelope) -> None:
     """Refuse Chrome traces of other programs: none of their events has a category of PyTorch's profiler."""
-    if (
-        settled.has_known_category
-        or not settled.intervals
-        or any(key in envelope.members for key in _OWN_MEMBERS)
-    ):
+    if settled.has_known_category or not settled.intervals or heads.says_profiler(envelope):
         return
     if envelope.members.get("displayTimeUnit") == "ns" and isinstance(envelope.members.get("metadata"), dict):
         what = "it looks like a trace of JAX or TensorFlow (xprof), whose events have no categories"

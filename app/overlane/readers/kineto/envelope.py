@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum, auto
 from typing import Any
 
@@ -13,8 +14,10 @@ import numpy as np
 from overlane.readers.kineto.strings import decode_name, mend_escapes
 from overlane.readers.kineto.text import CUT, DEEP, PADDING, skip_value, space, string_end
 
-__all__ = ["Cursor", "Envelope", "Fault", "NotJsonError", "repaired", "take_head", "take_tail"]
+__all__ = ["BASE_KEYS", "Cursor", "Envelope", "Fault", "NotJsonError", "repaired", "take_head", "take_tail"]
 
+BASE_KEYS = ("baseTimeNanoseconds", "baseTimeNanosecond")
+"""Members that are read exactly however they are written: a float of 64 bits would lose nanoseconds."""
 _BOM = b"\xef\xbb\xbf"
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s",:\[\]{}]+', re.DOTALL)
 _LITERAL = re.compile(
@@ -86,9 +89,10 @@ def repaired(text: str) -> str:
 
 def _value(envelope: Envelope, name: str, raw: bytes) -> None:
     text = raw.decode("utf-8", "replace")
+    parse_float = Decimal if name in BASE_KEYS else float
     for mend in (str, repaired):
         try:
-            envelope.members[name] = json.loads(mend(text), strict=False)
+            envelope.members[name] = json.loads(mend(text), strict=False, parse_float=parse_float)
         except (ValueError, RecursionError):
             continue
         return

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
 
-from overlane.readers.kineto.envelope import Envelope
+from overlane.readers.kineto.envelope import BASE_KEYS, Envelope
+from overlane.strict import strict
 from overlane_collect.model import Capability, IntegrityCheck
 
-__all__ = ["base_ns", "capabilities", "further", "producer", "rank_and_world", "version_text"]
+__all__ = [
+    "base_ns",
+    "capabilities",
+    "further",
+    "not_understood",
+    "producer",
+    "rank_and_world",
+    "says_profiler",
+    "version_text",
+]
 
-_BASE_KEYS = ("baseTimeNanoseconds", "baseTimeNanosecond")
+_NONE = (None, "", -1, "-1")
+"""How writers say that there is no such number."""
+_NAMES, _NAME_LETTERS = 5, 40
+"""How many names of a file are repeated, and how much of each."""
+_OWN_MEMBERS = (
+    "schemaVersion", "deviceProperties", "computeProperties", "distributedInfo", "trace_id",
+    *BASE_KEYS,
+)  # fmt: skip
 _SHOWN = (
     "schemaVersion", "trace_id", "cupti_version", "roctracer_version", "with_flops", "with_modules",
     "with_stack", "record_shapes", "profile_memory", "displayTimeUnit",
@@ -26,16 +44,44 @@ _EPOCH_NS = 10**18
 
 
 def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62 else None
+    """Return a whole number of less than 62 bits, be it written as number or as text, else None."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    try:
+        exact = Decimal(value)
+    except InvalidOperation:
+        return None
+    if not exact.is_finite() or abs(exact) >= 2**62 or exact % 1:
+        return None
+    return int(exact)
+
+
+def _distributed(envelope: Envelope) -> dict[str, Any]:
+    info = envelope.members.get("distributedInfo")
+    return info if isinstance(info, dict) else {}
 
 
 def rank_and_world(envelope: Envelope) -> tuple[int | None, int | None]:
     """Return rank and world size of `distributedInfo`, None where it does not say."""
-    info = envelope.members.get("distributedInfo")
-    if not isinstance(info, dict):
-        return None, None
+    info = _distributed(envelope)
     rank, world = _integer(info.get("rank")), _integer(info.get("world_size"))
     return (rank if rank is not None and 0 <= rank < 2**31 else None), world
+
+
+def not_understood(envelope: Envelope) -> IntegrityCheck:
+    """Return whether the top level has a value that is no origin, rank or JSON at all."""
+    members, info = envelope.members, _distributed(envelope)
+    said = [(key, members.get(key), _integer(members.get(key))) for key in BASE_KEYS]
+    rank, world = rank_and_world(envelope)
+    said += [("rank", info.get("rank"), rank), ("world_size", info.get("world_size"), world)]
+    found = [key for key, value, known in said if known is None and value not in _NONE]
+    if not isinstance(members.get("distributedInfo", {}), dict):
+        found.append("distributedInfo")
+    found += [key[:_NAME_LETTERS] for key in envelope.unreadable]
+    shown = ", ".join(found[:_NAMES]) + (" ..." if len(found) > _NAMES else "")
+    words = f"values of the file's header are not understood and taken for unknown: {shown}"
+    fine = "all values of the file's header are understood"
+    return IntegrityCheck("header_values", "warning" if found else "ok", len(found), words if found else fine)
 
 
 def base_ns(envelope: Envelope, origin_ns: int) -> int | None:
@@ -47,7 +93,7 @@ def base_ns(envelope: Envelope, origin_ns: int) -> int | None:
     """
     if origin_ns >= _EPOCH_NS:
         return origin_ns
-    for key in _BASE_KEYS:
+    for key in BASE_KEYS:
         base = _integer(envelope.members.get(key))
         if base is not None:
             return base + origin_ns
@@ -70,13 +116,18 @@ def version_text(envelope: Envelope, *keys: str) -> str | None:
     return None
 
 
-def producer(envelope: Envelope) -> str:
-    """Return who wrote the file, as far as it says."""
+def says_profiler(envelope: Envelope) -> bool:
+    """Tell whether the top level has a member that PyTorch's profiler writes."""
+    return any(key in envelope.members for key in _OWN_MEMBERS)
+
+
+def producer(envelope: Envelope, *, has_known_category: bool) -> str:
+    """Return who wrote the file as far as members or categories of events say; empty where they do not."""
     members = envelope.members
     for key, name in (("cupti_version", "CUPTI"), ("roctracer_version", "roctracer")):
         if key in members:
             return f"PyTorch profiler (Kineto, {name} {members[key]})"
-    return "PyTorch profiler (Kineto)"
+    return "PyTorch profiler (Kineto)" if has_known_category or says_profiler(envelope) else ""
 
 
 def further(envelope: Envelope) -> dict[str, Any]:
@@ -85,7 +136,7 @@ def further(envelope: Envelope) -> dict[str, Any]:
     info = envelope.members.get("distributedInfo")
     if isinstance(info, dict):
         kept["distributed"] = {key: info[key] for key in _DISTRIBUTED if key in info}
-    return kept
+    return dict(strict(kept))  # a trace file holds strict JSON
 
 
 def _known(table: pa.Table, column: str) -> int:
@@ -98,7 +149,7 @@ def _said(condition: int, proven: str, otherwise: str) -> Capability:
 
 def _launched(ops: pa.Table, checks: Iterable[IntegrityCheck]) -> int:
     """Return how many operations have a recorded call, which an id alone does not say."""
-    return ops.num_rows - sum(c.count for c in checks if c.check == "operations_without_launch")
+    return int(ops.num_rows) - sum(c.count for c in checks if c.check == "operations_without_launch")
 
 
 def capabilities(tables: dict[str, pa.Table], checks: Iterable[IntegrityCheck]) -> dict[str, Capability]:

@@ -12,7 +12,7 @@ from overlane.readers.kineto.compiled import count_overlaps
 from overlane.readers.kineto.details import distinct_rows
 from overlane.readers.kineto.keys import Class
 from overlane.readers.kineto.names import words_by_code
-from overlane.readers.kineto.rows import Rows, unknown_ids
+from overlane.readers.kineto.rows import UNSET_IDS, Rows
 from overlane.readers.kineto.settle import Settled
 from overlane.readers.kineto.text import MISSING
 from overlane_collect.model import IntegrityCheck
@@ -26,6 +26,7 @@ _GIANT_FRACTION = 0.5
 _GIANT_MIN_OPS = 10
 _DAY_NS = 86_400_000_000_000
 _US_SAMPLE = 100_000
+_SHOWN_CATEGORIES, _SHOWN_LETTERS = 5, 40
 
 
 def _check(
@@ -41,9 +42,7 @@ def integrity_checks(
     ops: Array,
     calls: Array,
     *,
-    absurd: int,
-    oversized: int,
-    events: int,
+    counts: dict[str, int],
     listed: set[int],
 ) -> tuple[IntegrityCheck, ...]:
     """Return every check with its result.
@@ -54,26 +53,22 @@ def integrity_checks(
         tables: The tables.
         ops: Source row of each operation, in canonical order.
         calls: Source row of each call, in canonical order.
-        absurd: Durations that were no number or too large.
-        oversized: Ids that do not fit into 64 bits.
-        events: Events in the file.
+        counts: The scanner's counts, as `Scanned.counts` has them.
         listed: Devices in the file's device list.
     """
     start = rows.ts[ops]
     dur = rows.dur[ops]
     end = np.where(dur == MISSING, start, start + dur)
     return (
-        _check(
-            "no_device_work", int(not ops.size),
-            "the trace holds no device operation", "the trace holds device operations",
-        ),
+        *_device_work(ops.size, counts["lost_ops"]),
+        _taken(settled.taken),
         _without_launch(rows, ops, calls),
         _check(
-            "impossible_durations", settled.impossible + absurd,
+            "impossible_durations", settled.impossible + counts["absurd"],
             "negative or impossible durations; these rows are kept with no length",
             "every duration is possible", status="failed",
         ),
-        _oversized(oversized),
+        _oversized(counts["oversized"]),
         _check(
             "unfinished", int(np.count_nonzero(dur == MISSING)),
             "operations without an end", "every operation has an end",
@@ -85,14 +80,45 @@ def integrity_checks(
         ),
         _giant(start, end),
         _whole_us(rows),
-        _check(
-            "round_event_count", int(events in _ROUND_COUNTS),
-            f"the file holds exactly {events} events: its writer may have stopped at a limit",
-            "the number of events is no usual limit",
-        ),
+        _round(counts["events"]),
         _devices(tables["ops"], listed),
         _outliers(rows, settled),
         _steps(rows, start, end),
+    )  # fmt: skip
+
+
+def _device_work(ops: int, lost: int) -> tuple[IntegrityCheck, IntegrityCheck]:
+    """Return whether there is device work, and whether some of it was left out for want of a time."""
+    left_out = f", as all of its {lost} have no possible time stamp and are left out" if lost else ""
+    return (
+        _check(
+            "no_device_work", int(not ops),
+            f"the trace holds no device operation{left_out}", "the trace holds device operations",
+        ),
+        _check(
+            "untimed_operations", lost,
+            "device operations have no possible time stamp and are left out: busy times lack them",
+            "every device operation has a time stamp", status="failed",
+        ),
+    )  # fmt: skip
+
+
+def _taken(categories: list[str]) -> IntegrityCheck:
+    shown = ", ".join(name[:_SHOWN_LETTERS] for name in categories[:_SHOWN_CATEGORIES])
+    more = f" and {len(categories) - _SHOWN_CATEGORIES} more" if len(categories) > _SHOWN_CATEGORIES else ""
+    return _check(
+        "unknown_categories", len(categories),
+        "unknown categories were taken for device work, since their events name a device and a stream: "
+        f"{shown}{more}",
+        "no unknown category was taken for device work",
+    )  # fmt: skip
+
+
+def _round(events: int) -> IntegrityCheck:
+    return _check(
+        "round_event_count", int(events in _ROUND_COUNTS),
+        f"the file holds exactly {events} events: its writer may have stopped at a limit",
+        "the number of events is no usual limit",
     )  # fmt: skip
 
 
@@ -105,8 +131,8 @@ def _oversized(count: int) -> IntegrityCheck:
 
 
 def _without_launch(rows: Rows, ops: Array, calls: Array) -> IntegrityCheck:
-    ids = unknown_ids(rows.correlation[ops])
-    launched = np.isin(ids, rows.correlation[calls]) & (ids != MISSING)
+    ids = rows.correlation[ops]
+    launched = np.isin(ids, rows.correlation[calls]) & ~np.isin(ids, (MISSING, *UNSET_IDS))
     return _check(
         "operations_without_launch", int(np.count_nonzero(~launched)),
         "operations have no recorded call that started them", "every operation has the call that started it",

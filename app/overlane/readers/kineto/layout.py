@@ -67,24 +67,26 @@ class State(IntEnum):
     ABSURD = 18
     MISTIMED = 19
     OVERSIZED = 20
-    KEYS_AT = 21
-    SLOTS_AT = 22
-    SLOTS_MASK = 23
-    INFO_AT = 24
-    INFO_SIZE = 25
-    ARENA_AT = 26
-    ARENA_SIZE = 27
-    POOL_AT = 28
-    POOL_SIZE = 29
-    SCRATCH_AT = 30
-    SCRATCH_SIZE = 31
-    ROWS_AT = 32
-    ROWS_SIZE = 33
-    WIDE_AT = 34
-    WIDE_SIZE = 35
-    PLAIN = 36
+    LOST_OPS = 21
+    """Device operations among those that have no time stamp or an impossible one."""
+    KEYS_AT = 22
+    SLOTS_AT = 23
+    SLOTS_MASK = 24
+    INFO_AT = 25
+    INFO_SIZE = 26
+    ARENA_AT = 27
+    ARENA_SIZE = 28
+    POOL_AT = 29
+    POOL_SIZE = 30
+    SCRATCH_AT = 31
+    SCRATCH_SIZE = 32
+    ROWS_AT = 33
+    ROWS_SIZE = 34
+    WIDE_AT = 35
+    WIDE_SIZE = 36
+    PLAIN = 37
     """1 while an event is scanned that was spelt plainly: none is ODD any more."""
-    GUESSES_AT = 37
+    GUESSES_AT = 38
 
 
 COUNTS = slice(State.EVENTS, State.KEYS_AT)
@@ -99,12 +101,14 @@ S_POSITION, S_AFTER, S_STRINGS, S_USED, S_POOLED, S_ROWS, S_WIDE = (8 * s for s 
 S_LAST_PROCESS, S_LAST_THREAD, S_LAST_CODE, S_PIECE, S_EVENTS, S_EMPTY, S_FLOW, S_METADATA = (
     8 * s for s in range(7, 15)
 )
-S_UNTIMED, S_OTHER_PHASE, S_NOT_OBJECT, S_ABSURD, S_MISTIMED, S_OVERSIZED = (8 * s for s in range(15, 21))
-S_KEYS_AT, S_SLOTS_AT, S_SLOTS_MASK, S_INFO_AT, S_INFO_SIZE, S_ARENA_AT, S_ARENA_SIZE = (
-    8 * s for s in range(21, 28)
+S_UNTIMED, S_OTHER_PHASE, S_NOT_OBJECT, S_ABSURD, S_MISTIMED, S_OVERSIZED, S_LOST_OPS = (
+    8 * s for s in range(15, 22)
 )
-S_POOL_AT, S_POOL_SIZE, S_SCRATCH_AT, S_SCRATCH_SIZE = (8 * s for s in range(28, 32))
-S_ROWS_AT, S_ROWS_SIZE, S_WIDE_AT, S_WIDE_SIZE, S_PLAIN, S_GUESSES_AT = (8 * s for s in range(32, 38))
+S_KEYS_AT, S_SLOTS_AT, S_SLOTS_MASK, S_INFO_AT, S_INFO_SIZE, S_ARENA_AT, S_ARENA_SIZE = (
+    8 * s for s in range(22, 29)
+)
+S_POOL_AT, S_POOL_SIZE, S_SCRATCH_AT, S_SCRATCH_SIZE = (8 * s for s in range(29, 33))
+S_ROWS_AT, S_ROWS_SIZE, S_WIDE_AT, S_WIDE_SIZE, S_PLAIN, S_GUESSES_AT = (8 * s for s in range(33, 39))
 R_TS, R_DUR, R_WHAT, R_CATEGORY, R_NAME, R_THREAD, R_CORRELATION, R_EXTERNAL, R_TEMPLATE = (
     8 * c for c in Column
 )
@@ -119,6 +123,8 @@ K_NAME, K_CATEGORY, K_TEMPLATE, K_THREAD, K_META = (int(k) for k in Kind)
 (A_NONE, A_PHASE, A_CATEGORY, A_NAME, A_PROCESS, A_THREAD, A_TS, A_DUR, A_ARGS, A_SCOPE, A_CORRELATION,
  A_EXTERNAL, A_META, A_NUMBER, A_NUMBER_KEPT, A_TEXT_KEPT, A_TRIPLE) = (int(a) for a in Act)  # fmt: skip
 C_PLAIN, C_OTHER = int(Class.PLAIN), int(Class.OTHER)
+C_KERNEL, C_DEVICE = int(Class.KERNEL), int(Class.DEVICE)
+"""First and last of the classes of device operations."""
 MIX = np.uint64(0x9E3779B97F4A7C15)
 SALT = np.uint64(0xD6E8FEB86659FD93)
 ROOM = 64

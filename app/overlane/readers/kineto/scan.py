@@ -44,6 +44,8 @@ from overlane.readers.kineto.layout import (
     A_THREAD,
     A_TRIPLE,
     A_TS,
+    C_DEVICE,
+    C_KERNEL,
     C_OTHER,
     C_PLAIN,
     FULL,
@@ -74,6 +76,7 @@ from overlane.readers.kineto.layout import (
     S_GUESSES_AT,
     S_INFO_AT,
     S_KEYS_AT,
+    S_LOST_OPS,
     S_METADATA,
     S_MISTIMED,
     S_NOT_OBJECT,
@@ -407,6 +410,8 @@ def _event(at: int, end: int, state: int) -> int:  # noqa: C901, PLR0912, PLR091
     elif ts == MISSING:
         put(state + S_UNTIMED, get(state + S_UNTIMED) + 1 - mistimed)
         put(state + S_MISTIMED, get(state + S_MISTIMED) + mistimed)
+        if kind >= C_KERNEL and kind <= C_DEVICE:
+            put(state + S_LOST_OPS, get(state + S_LOST_OPS) + 1)
     elif not (phase == 88 or phase == 66 or phase == 69 or phase == 67 or _is_instant(phase)) and (
         dur == MISSING
         or phase == 98

@@ -76,6 +76,7 @@ class Settled:
             number or too large are counted by the scanner).
         has_known_category: The file has at least one category of PyTorch's profiler.
         intervals: Number of rows with a duration or a begin.
+        taken: Unknown categories that were taken for device work.
     """
 
     target: Array
@@ -84,6 +85,7 @@ class Settled:
     impossible: int
     has_known_category: bool
     intervals: int
+    taken: list[str]
 
 
 def settle(rows: Rows) -> Settled:
@@ -95,7 +97,7 @@ def settle(rows: Rows) -> Settled:
     rows.dur[impossible] = 0
     unknown_phase = spans & (phase != _X) & (phase != _B) & (phase != _E)
     rows.kind[unknown_phase] = Class.OTHER
-    _find_devices(rows)
+    taken = _find_devices(rows)
     lookup = np.zeros(256, np.uint8)
     for kind, place in _TARGETS.items():
         lookup[kind] = place
@@ -112,6 +114,7 @@ def settle(rows: Rows) -> Settled:
         impossible=int(np.count_nonzero(impossible)),
         has_known_category=bool(np.any((rows.category >= 0) & (rows.category < len(CATEGORIES)))),
         intervals=int(np.count_nonzero(spans)),
+        taken=taken,
     )
 
 
@@ -159,16 +162,22 @@ def _packed(value: int) -> bytes:
     return bytes(out)
 
 
-def _find_devices(rows: Rows) -> None:
-    """Take an unknown category for an accelerator's when one of its events names a stream or a device."""
+def _find_devices(rows: Rows) -> list[str]:
+    """Take an unknown category for an accelerator's when one of its events names a device and a stream.
+
+    A device alone is no sign: what the host does for a device names it too.
+
+    Returns:
+        The categories that were taken.
+    """
     unknown = (rows.kind == Class.OTHER) & ((rows.phase == _X) | (rows.phase == _B)) & (rows.category >= 0)
     chosen = np.flatnonzero(unknown & rows.has_wide)
     if not chosen.size:
-        return
-    named = np.zeros(chosen.size, bool)
+        return []
+    named = np.ones(chosen.size, bool)
     for column in (Wide.STREAM, Wide.DEVICE):
         values = rows.wide(column, chosen)
-        if values is not None:
-            named |= values >= 0
+        named &= False if values is None else values >= 0
     categories = np.unique(rows.category[chosen[named]])
     rows.kind[unknown & np.isin(rows.category, categories)] = Class.DEVICE
+    return [rows.text(code) for code in categories.tolist()]

@@ -152,10 +152,14 @@ class TableBuilder:
         kind = rows.kind[chosen]
         name = rows.name[chosen]
         engine, source_memory, target_memory = self._copies(chosen)
-        process, _ = rows.threads(rows.thread[chosen])
+        process, thread = rows.threads(rows.thread[chosen])
         device = rows.wide(Wide.DEVICE, chosen)
-        # Kineto draws device work under the device's number as process and the stream's as thread.
+        # Kineto draws device work under the device's number as process and the stream's as thread; what other
+        # accelerators draw under is no stream.
         device = np.where(device == MISSING, process, device) if device is not None else process
+        stream = rows.wide(Wide.STREAM, chosen)
+        stream = np.full(count, MISSING) if stream is None else stream
+        stream = np.where((stream == MISSING) & (kind != Class.DEVICE), thread, stream)
         kinds: list[str | None] = ["other"] * 256
         for known, word in _KINDS.items():
             kinds[known] = word
@@ -163,7 +167,7 @@ class TableBuilder:
             "process_id": arrow(np.full(count, self.host_process, np.int64), pa.int64(), count),
             "device_id": arrow(_fitting(unknown_ids(device)), pa.int32(), count),
             "context_id": self._number(Wide.CONTEXT, chosen, pa.int64(), is_id=True),
-            "stream_id": self._number(Wide.STREAM, chosen, pa.int64(), is_id=True),
+            "stream_id": arrow(unknown_ids(stream), pa.int64(), count),
             "engine": engine,
             "kind": dictionary(kind, kinds),
             "name": self._names(name),
