@@ -8,6 +8,8 @@ import struct
 import pytest
 
 from callbacks.conftest import settle, write_small
+from overlane import open_trace
+from overlane.ui.api import row_json
 from overlane.ui.server import create_app
 
 
@@ -54,6 +56,21 @@ def test_row_says_everything(client):
     ]
     assert "queued_ns" in row["unknown"]
     assert isinstance(row["lane"], int)
+
+
+def test_a_row_with_numbers_that_json_cannot_say_is_strict_json(tmp_path):
+    path = tmp_path / "odd.json"
+    event = (
+        '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"x":NaN,"y":[-Infinity]}}'
+    )
+    path.write_text(f"[{event}]")
+
+    def refuse(word):
+        raise ValueError(word)
+
+    said = json.dumps(row_json(open_trace(path), "ops", 0))
+    row = json.loads(said, parse_constant=refuse)
+    assert row["attributes"] == {"x": "NaN", "y": ["-Infinity"]}
 
 
 @pytest.mark.parametrize(

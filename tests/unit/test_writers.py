@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from overlane import open_trace
+from overlane.cli import main
 from overlane.errors import OverlaneError
 from overlane.readers.kineto.keys import CATEGORIES
 from overlane.tables import table_from_columns
@@ -302,3 +303,32 @@ def test_unknown_formats_list_the_known_ones(tmp_path):
         WRITERS.find("xml")
     with pytest.raises(OverlaneError, match="tells no format"):
         WriterRegistry([]).for_path(tmp_path / "x.json")
+
+
+def strictly(text):
+    """Parse JSON as readers do that know no NaN and no Infinity."""
+
+    def refuse(word):
+        raise ValueError(word)
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def test_numbers_that_json_cannot_say_go_out_as_texts(tmp_path, capsys):
+    said = '{"x": NaN, "n": 5, "deep": [Infinity, {"y": -Infinity}], "NaN": "Infinity # NaN", "q": "\\\\"}'
+    event = f'{{"ph":"X","cat":"kernel","name":"NaN","pid":0,"tid":7,"ts":1,"dur":2,"args":{said}}}'
+    source, target, kept = (tmp_path / name for name in ("a.json", "b.json", "c.overlane"))
+    source.write_text(f'{{"with_flops": NaN, "trace_id": Infinity, "traceEvents": [{event}]}}')
+    WRITERS.find("chrome").write(open_trace(source), target)
+    (written,) = [e for e in strictly(target.read_text())["traceEvents"] if e["ph"] == "X"]
+    assert written["name"] == "NaN"
+    expected = {
+        "x": "NaN", "n": 5, "deep": ["Infinity", {"y": "-Infinity"}], "NaN": "Infinity # NaN", "q": "\\",
+    }  # fmt: skip
+    assert {key: written["args"][key] for key in expected} == expected
+    back = open_trace(target).attributes("ops", 0)
+    assert {key: back[key] for key in expected} == expected
+    WRITERS.find("overlane").write(open_trace(source), kept)  # whose header is strict JSON too
+    for command in ("info", "report"):
+        assert main([command, str(kept), "--json"]) == 0
+        strictly(capsys.readouterr().out)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
+from overlane.strict import strict
+
 __all__ = ["json_text", "printable"]
 
 _Value = TypeVar("_Value")
@@ -45,4 +47,5 @@ def printable(value: _Value) -> _Value:
 
 def json_text(values: Any) -> str:
     """Return JSON for people and programs: indented, with readable letters and no raw control characters."""
-    return json.dumps(values, indent=2, ensure_ascii=False).translate(_ESCAPED_IN_JSON) + "\n"
+    text = json.dumps(strict(values), indent=2, ensure_ascii=False, allow_nan=False)
+    return text.translate(_ESCAPED_IN_JSON) + "\n"

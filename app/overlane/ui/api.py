@@ -9,6 +9,7 @@ from flask import Blueprint, Response, current_app, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from overlane.errors import NotInLibraryError, OverlaneError
+from overlane.strict import strict
 from overlane.ui import asked
 from overlane.ui.api_reasons import add_reason_routes, path_asked_for
 from overlane.ui.asked import BadRequestError, NotReadyError
@@ -180,7 +181,7 @@ def _add_error_handlers(api: Blueprint) -> None:
 
 def row_json(trace: Trace, table: str, row_id: int) -> dict[str, Any]:
     """Return all that the trace says of one row: its columns, attributes, words for them, connected rows."""
-    return {
+    said: dict[str, Any] = strict({
         "schema": 1,
         "table": table,
         "row": row_id,
@@ -189,7 +190,8 @@ def row_json(trace: Trace, table: str, row_id: int) -> dict[str, Any]:
         "facts": [asdict(fact) for fact in column_facts(trace, table, row_id)],
         "unknown": [fact.column for fact in unknown_columns(trace, table, row_id)],
         "links": [asdict(link) for link in connections(trace, table, row_id)],
-    }
+    })  # fmt: skip
+    return said
 
 
 def hits_json(

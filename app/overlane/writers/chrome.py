@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from overlane.errors import OverlaneError
 from overlane.readers.kineto.keys import CATEGORIES
+from overlane.strict import strict_text
 from overlane.trace import Trace, around_holes
 from overlane_collect.writer import replacing
 
@@ -334,7 +335,7 @@ def _attributes(trace: Trace, table: str) -> Iterator[tuple[int, str, frozenset[
         batch = rows.slice(first, _BATCH_ROWS)
         for row_id, template, numbers in zip(*(_values(column) for column in batch.columns), strict=True):
             if template not in known:
-                parts = around_holes(template)
+                parts = around_holes(strict_text(template))
                 known[template] = parts, frozenset(json.loads("0".join(parts)))
             parts, keys = known[template]
             text = parts[0] + "".join([f"{n}{part}" for n, part in zip(numbers, parts[1:], strict=True)])
