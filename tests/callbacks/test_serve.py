@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
+import gzip
 import os
 import re
 import signal
@@ -16,9 +18,10 @@ import pytest
 
 from callbacks.conftest import write_small
 from overlane.cli import main
-from overlane.commands.serve import COMMAND
+from overlane.commands.serve import COMMAND, _Watch
 from overlane.errors import MachineError
 from overlane.ui.server import serve
+from overlane.ui.store import TraceStore
 
 
 @pytest.fixture
@@ -93,6 +96,46 @@ def started(folder, *options, program=("-m", "overlane")):
                 break
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0, said
+
+
+def cut_trace(folder):
+    """A file whose beginning is that of a trace, so that only reading it tells."""
+    path = folder / "cut.json.gz"
+    event = '{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}'
+    path.write_bytes(gzip.compress(f"[{event}]".encode())[:-9])
+    return path
+
+
+def test_the_only_trace_that_cannot_be_read_ends_the_server(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "overlane",
+        "serve",
+        str(cut_trace(tmp_path)),
+        "--no-browser",
+        "--port=0",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == 2
+    assert "cut.json.gz is cut" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_trace_that_cannot_be_read_beside_others_is_said_and_the_server_stays(
+    tmp_path, capsys, monkeypatch
+):
+    small = tmp_path / "small.overlane"
+    write_small(small)
+    store = TraceStore([cut_trace(tmp_path), small])
+    monkeypatch.setattr(_thread, "interrupt_main", pytest.fail)
+    watch = _Watch(store)
+    watch.start()
+    store.warm_up()
+    watch.join(200)
+    store.close()
+    assert "cut.json.gz is cut" in capsys.readouterr().err
+    assert not watch.fatal
 
 
 def test_the_next_free_port_is_taken_and_said(shared_folder):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import _thread
 import argparse
 import os
+import signal
+import sys
+import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from overlane.commands.output import printable
 from overlane.errors import NotInLibraryError, TraceUnreadableError
 
+if TYPE_CHECKING:
+    from overlane.ui.store import TraceStore
+
 __all__ = ["COMMAND", "ServeCommand", "add_server_arguments"]
+
+_LOOKED_EVERY_S = 0.2
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +87,8 @@ class ServeCommand:
         """Serve until interrupted.
 
         Raises:
-            TraceUnreadableError: A named trace does not exist, is a folder, or the only one cannot be read.
+            TraceUnreadableError: A named trace does not exist or is a folder, or the only one could not be
+                read and no other was opened meanwhile; that may end a server that has already started.
             NotInLibraryError: The library is no folder.
             MachineError: The port cannot be bound.
         """
@@ -94,14 +106,57 @@ class ServeCommand:
 
         store = TraceStore(arguments.traces, library=arguments.library)
         first = store.first()
-        serve(
-            store,
-            host=arguments.host,
-            port=arguments.port,
-            path=timeline_href(first.trace_id) if first is not None else "/",
-            opens_browser=not arguments.no_browser,
-        )
+        watch = _Watch(store)
+        watch.start()
+        try:
+            serve(
+                store,
+                host=arguments.host,
+                port=arguments.port,
+                path=timeline_href(first.trace_id) if first is not None else "/",
+                opens_browser=not arguments.no_browser,
+            )
+        finally:
+            watch.stop()
+        if watch.fatal:
+            raise TraceUnreadableError(watch.fatal)
         return 0
+
+
+class _Watch(threading.Thread):
+    """Says why named traces could not be opened, and ends a server that has nothing else to show.
+
+    Attributes:
+        fatal: Why the only trace could not be opened, once the server was told to end for that; else empty.
+    """
+
+    def __init__(self, store: TraceStore) -> None:
+        super().__init__(name="overlane-watch", daemon=True)
+        self.fatal = ""
+        self._store = store
+        self._waiting = [x.trace_id for x in store.listings() if x.is_named]
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Stop watching."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Watch until each named trace was opened or failed."""
+        while self._waiting and not self._stopped.wait(_LOOKED_EVERY_S):
+            for listing in [self._store.listing(trace_id) for trace_id in self._waiting]:
+                if listing.state in {"ready", "failed"}:
+                    self._waiting.remove(listing.trace_id)
+                if listing.state == "failed":
+                    self._say(listing.reason)
+
+    def _say(self, reason: str) -> None:
+        is_alone = self._store.library is None and len(self._store.listings()) == 1
+        if is_alone and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self.fatal = reason
+            _thread.interrupt_main()  # as Ctrl+C, which is how a server is stopped
+        else:
+            sys.stderr.write(printable(f"overlane: {reason}") + "\n")
 
 
 def _check_exists(path: Path) -> None:
