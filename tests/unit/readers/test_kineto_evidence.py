@@ -155,3 +155,11 @@ def test_a_plain_file_may_be_called_gz(read, table):
     trace = read(document(kernel("1", "2")), name="plain.json.gz")
     assert trace.name == "plain"
     assert table(trace, "ops", "start_ns", "end_ns") == [(0, 2000)]
+
+
+def test_half_a_surrogate_pair_in_the_name_of_a_device_or_group_is_replaced(read, table):
+    collective = kernel("1", "2", args={"Collective name": "allreduce", "Process Group Name": "g\ud800"})
+    devices = [{"id": 0, "name": "GPU \udc00"}]
+    trace = read(json.dumps({"deviceProperties": devices, "traceEvents": [collective | {"ts": 1, "dur": 2}]}))
+    assert table(trace, "devices", "name") == [("GPU \ufffd",)]
+    assert table(trace, "collectives", "collective", "group") == [("allreduce", "g\ufffd")]

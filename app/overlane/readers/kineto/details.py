@@ -62,7 +62,8 @@ def _integer(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else value if isinstance(value, str) else str(value)
+    """Return a text without half a surrogate pair, which JSON may say and UTF-8 may not."""
+    return None if value is None else str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def collectives_table(rows: Rows, ops: Array) -> pa.Table:
