@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,12 @@ def corpus_folder() -> Path:
 
 
 _CHECKED = pytest.StashKey[list[str]]()
+
+
+def pytest_configure() -> None:
+    """Let servers that tests start be interrupted, also where a script runs the tests in its background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

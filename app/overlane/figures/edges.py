@@ -76,6 +76,9 @@ def missing_edge(bars: Sequence[Bar], edge: tuple[Bar, Bar] | None, *, theme: Th
             ],
             hovertemplate="%{customdata}<extra></extra>",
         )
+    # Each name stands on the side of its bar that the arrow does not touch.
+    down = 0 if edge is None else lanes.index(edge[1].lane) - lanes.index(edge[0].lane)
+    below = edge[int(down > 0)] if edge is not None and down else None
     for number, bar in enumerate([bar for bar in bars if bar.is_party]):
         middle = ((bar.start_ns + max(bar.end_ns, bar.start_ns + least)) / 2 - low) / factor
         figure.add_annotation(
@@ -83,7 +86,7 @@ def missing_edge(bars: Sequence[Bar], edge: tuple[Bar, Bar] | None, *, theme: Th
             y=lanes.index(bar.lane),
             text=f"{'first' if number == 0 else 'second'}: {escape(_short(bar.name))}",
             showarrow=False,
-            yshift=21,
+            yshift=-21 if bar == below else 21,
             font={"size": 11, "color": text},
         )
     if edge is not None:

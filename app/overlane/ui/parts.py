@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
@@ -13,7 +13,20 @@ from overlane.figures.palette import COLOURS
 from overlane.ui.plain import plain
 from overlane.ui.rows import Fact
 
-__all__ = ["GRAPH_CONFIG", "extra", "fact_list", "goto", "heading", "notice", "swatch", "table"]
+if TYPE_CHECKING:
+    from overlane.trace import Trace
+
+__all__ = [
+    "GRAPH_CONFIG",
+    "extra",
+    "fact_list",
+    "goto",
+    "heading",
+    "no_work",
+    "notice",
+    "swatch",
+    "table",
+]
 
 
 GRAPH_CONFIG: Any = {"displayModeBar": False, "displaylogo": False, "showTips": False}
@@ -107,3 +120,10 @@ def notice(title: str, text: str, *, kind: str = "info", leads_back: bool = Fals
     return html.Div(
         [html.Strong(title), html.Span(text), *back], className=f"ov-notice ov-notice-{kind}", role="status"
     )
+
+
+def no_work(trace: Trace) -> Component:
+    """Return what stands in for a page of a trace without device work, with what its reader says of that."""
+    checks = {one.check: one.detail for one in trace.header.integrity if one.status != "ok"}
+    words = checks.get("no_device_work", "the trace holds no device operation")
+    return notice("No GPU work.", f"{words[0].upper()}{words[1:]}; it shows the host alone.", kind="warning")

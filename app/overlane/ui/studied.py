@@ -19,7 +19,7 @@ from overlane.figures.units import exact_ns, format_ns
 from overlane.ui import ids
 from overlane.ui.grids import Column, grid, used
 from overlane.ui.links import around, timeline_href
-from overlane.ui.parts import GRAPH_CONFIG, extra, goto, heading, notice
+from overlane.ui.parts import GRAPH_CONFIG, extra, goto, heading, no_work, notice
 from overlane.ui.steps import window_of, window_words
 from overlane.ui.wiring import wire, wire_script
 
@@ -269,8 +269,7 @@ class StudyPage:
             if wanted == shown:
                 return no_update, True, no_update
             if not opened.trace.table("ops").num_rows:
-                words = "This trace holds no device operation, only the host's."
-                return notice("No GPU work.", words, kind="warning"), True, wanted
+                return no_work(opened.trace), True, wanted
             found = store.studies.answer(opened, window, self.name, self.rows, is_quick=self.is_quick)
         except OverlaneError as error:
             said = notice("There is nothing to show.", str(error), kind="failed", leads_back=True)

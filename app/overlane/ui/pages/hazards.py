@@ -118,7 +118,7 @@ COLUMNS: list[Column] = [
     column("second", "second", width=170, grows=True),
     column("bytes", "bytes", form="bytes", width=98, note="that both touch, from the first to the last"),
     column("address", "address", width=130),
-    column("fixed_by", "ordered by the fix of", width=140, note="number of the row whose fix orders it too"),
+    column("fixed_by", "fixed with", width=110, note="number of the row whose fix orders it too"),
 ]
 
 

@@ -15,7 +15,7 @@ from overlane.figures.units import format_count, format_ns
 from overlane.ui import ids
 from overlane.ui.grids import COPY_SCRIPT, Column, column, grid, grid_height, in_one_unit, used
 from overlane.ui.links import around, timeline_href
-from overlane.ui.parts import GRAPH_CONFIG, extra, heading, notice
+from overlane.ui.parts import GRAPH_CONFIG, extra, heading, no_work, notice
 from overlane.ui.steps import window_of, window_words
 from overlane.ui.wiring import wire, wire_again, wire_script
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from overlane.analysis.operations import Grouping, Operations
     from overlane.analysis.study import Study
     from overlane.cache import OpenedTrace
+    from overlane.trace import Trace
     from overlane.ui.store import TraceStore
     from overlane.ui.studies import Studies
 
@@ -290,7 +291,7 @@ def show(
         return [], COLUMNS, _HIDDEN, "Grouping the operations …", (turn or 0) + 1
     rows = [_row(group, state["trace"], opened.trace.span_ns) for group in found["groups"]]
     if not rows:
-        return [], COLUMNS, _HIDDEN, _why_none(window), None
+        return [], COLUMNS, _HIDDEN, _why_none(window, opened.trace), None
     words = [
         window_words(window),
         f"{format_count(found['op_count'])} operations, {format_ns(found['work_ns'])} of work;",
@@ -307,10 +308,10 @@ def show(
     )
 
 
-def _why_none(window: tuple[int, int] | None) -> Component:
+def _why_none(window: tuple[int, int] | None, trace: Trace) -> Component:
     if window is not None:
         return notice("No operation here.", f"{window_words(window)} Nothing ran on a device in it.")
-    return notice("No GPU work.", "This trace holds no device operation, only the host's.", kind="warning")
+    return no_work(trace)
 
 
 def groups_of(

@@ -12,7 +12,7 @@ from overlane.errors import OverlaneError
 from overlane.ui import ids
 from overlane.ui.hints import hints
 from overlane.ui.panels import range_panel, selection_panel, trace_panel
-from overlane.ui.parts import extra, notice
+from overlane.ui.parts import extra, no_work, notice
 from overlane.ui.wiring import wire, wire_script
 
 if TYPE_CHECKING:
@@ -151,9 +151,7 @@ def show_notice(store: TraceStore, state: dict[str, Any] | None) -> Any:
     if opened is not None and opened.warnings:
         return notice("Note.", " ".join(opened.warnings), kind="warning")
     if opened is not None and not opened.trace.table("ops").num_rows:
-        return notice(
-            "No GPU work.", "This trace holds no device operation, only the host's.", kind="warning"
-        )
+        return no_work(opened.trace)
     return None
 
 
