@@ -24,7 +24,7 @@ def test_a_dropped_trace_is_opened(client, store, folder):
     assert answer.json["name"] == "dropped"
     store.request(trace_id)
     settle(store, trace_id)
-    assert client.get(f"/api/traces/{trace_id}/timeline").json["span_ns"] == 7000
+    assert client.get(f"/api/traces/{trace_id}/timeline").json["span_ns"] == 7001
 
 
 def test_a_dropped_file_that_is_no_trace_is_refused_in_words(client, store):

@@ -60,14 +60,14 @@ def test_the_device_s_work_is_shown_first_where_the_host_s_would_hide_it():
         {**OP, "rank": 0, "start_ns": 9_600, "end_ns": None},
     ]
     first = open_timeline(make_trace(ops=late, api_calls=[{**call, "rank": 0}]), 0).meta()["first_view"]
-    assert first == [9_400 - 11, 9_900]
+    assert first == [9_400 - 11, 9_901]
 
     early = [{**OP, "rank": 0, "start_ns": 4_000, "end_ns": 8_600}]
     assert open_timeline(make_trace(ops=early, api_calls=[{**call, "rank": 0}]), 0).meta()["first_view"] == [
         0,
-        9_000,
+        9_001,
     ]
-    assert open_timeline(make_trace(api_calls=[call]), None).meta()["first_view"] == [0, 9_000]
+    assert open_timeline(make_trace(api_calls=[call]), None).meta()["first_view"] == [0, 9_001]
 
 
 def test_collectives_keep_their_category_on_streams_only():
