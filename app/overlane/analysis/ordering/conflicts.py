@@ -18,13 +18,27 @@ from numba import njit
 from overlane.analysis.keys import Codes, Ids
 from overlane.analysis.ordering.clocks import Array, before_items
 
-__all__ = ["FREE", "FRESH", "READ", "WRITE", "find_conflicts", "find_suspects", "write_histories"]
+__all__ = [
+    "ANY",
+    "CHAIN",
+    "FREE",
+    "FRESH",
+    "NEXT",
+    "READ",
+    "WRITE",
+    "WRITTEN",
+    "find_conflicts",
+    "find_suspects",
+    "spare_entries",
+    "take_entry",
+    "write_histories",
+]
 
 READ, WRITE, FREE, FRESH = 1, 2, 4, 8
 """Modes of an access: a free ends the life of bytes, an allocation begins it."""
 
 # An entry: last access of a chain to a cell, and whether that one was unordered with others.
-_CHAIN, _ANY, _WRITTEN, _NEXT, _TOLD = range(5)
+CHAIN, ANY, WRITTEN, NEXT, _TOLD = range(5)
 _A, _B, _SUSPECT, _SOURCE = range(4)  # columns of a conflict
 
 
@@ -46,21 +60,21 @@ def _is_ordered(  # noqa: PLR0917 - columns of two tables
 
 
 @njit(cache=True, nogil=True)
-def _take(entries: Codes, used: int, spare: int) -> tuple[Codes, int, int, int]:
+def take_entry(entries: Codes, used: int, spare: int) -> tuple[Codes, int, int, int]:
     """Return a place for an entry, in more room where all is taken."""
     if spare >= 0:
-        return entries, used, entries[spare, _NEXT], spare
+        return entries, used, entries[spare, NEXT], spare
     if used == len(entries):
         entries = _longer(entries)
     return entries, used + 1, spare, used
 
 
 @njit(cache=True, nogil=True)
-def _spare(entries: Codes, first: int, spare: int) -> int:
+def spare_entries(entries: Codes, first: int, spare: int) -> int:
     """Let go of a cell's entries; returns the first spare one."""
     while first >= 0:
-        entry, first = first, entries[first, _NEXT]
-        entries[entry, _NEXT] = spare
+        entry, first = first, entries[first, NEXT]
+        entries[entry, NEXT] = spare
         spare = entry
     return spare
 
@@ -102,15 +116,15 @@ def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
             is_suspect = freed[cell] >= 0
             entry = head[cell]
             while entry >= 0 and mode[b] != FRESH:
-                if entries[entry, _CHAIN] == mine:
+                if entries[entry, CHAIN] == mine:
                     own = entry
                     # The operation's own write hides what stands before it in the chain.
-                    if entries[entry, _TOLD] == 1 and item_of[entries[entry, _ANY]] == item_of[b]:
+                    if entries[entry, _TOLD] == 1 and item_of[entries[entry, ANY]] == item_of[b]:
                         is_suspect = True
-                last = entries[entry, _ANY] if is_write else entries[entry, _WRITTEN]
+                last = entries[entry, ANY] if is_write else entries[entry, WRITTEN]
                 if last >= 0 and not _is_ordered(clocks, streams, chains, item_of, same_item, last, b):
                     is_suspect = True
-                entry = entries[entry, _NEXT]
+                entry = entries[entry, NEXT]
             if is_suspect:
                 if count == len(found):
                     found = _longer(found)
@@ -118,17 +132,17 @@ def find_suspects(  # noqa: C901, PLR0912, PLR0917 - one state machine
                 count += 1
             elif is_write or mode[b] == FRESH:
                 # All others are before this one, and what comes later is compared with it.
-                spare = _spare(entries, head[cell], spare)
+                spare = spare_entries(entries, head[cell], spare)
                 head[cell] = own = -1
             if mode[b] == FRESH:
                 continue
             if own < 0:
-                entries, used, spare, own = _take(entries, used, spare)
-                entries[own, _CHAIN], entries[own, _WRITTEN], entries[own, _NEXT] = mine, -1, head[cell]
+                entries, used, spare, own = take_entry(entries, used, spare)
+                entries[own, CHAIN], entries[own, WRITTEN], entries[own, NEXT] = mine, -1, head[cell]
                 head[cell] = own
-            entries[own, _ANY], entries[own, _TOLD] = b, is_suspect
+            entries[own, ANY], entries[own, _TOLD] = b, is_suspect
             if is_write:
-                entries[own, _WRITTEN] = b
+                entries[own, WRITTEN] = b
             if mode[b] & FREE:
                 freed[cell] = b
     return found[:count]

@@ -16,14 +16,23 @@ from numba import njit
 
 from overlane.analysis.keys import Codes, Ids
 from overlane.analysis.ordering.clocks import Array, before_items, known_of, step_row
-from overlane.analysis.ordering.conflicts import FREE, FRESH, WRITE
+from overlane.analysis.ordering.conflicts import (
+    ANY,
+    CHAIN,
+    FREE,
+    FRESH,
+    NEXT,
+    WRITE,
+    WRITTEN,
+    spare_entries,
+    take_entry,
+)
 
 __all__ = ["WILD", "Asked", "Lines", "find_needs", "reach"]
 
 WILD = 16
 """Mode of what may touch any memory, since nothing says what it touches."""
 
-_CHAIN, _ANY, _WRITTEN, _NEXT = range(4)  # an entry: the last accesses of a chain to a cell
 _ORDERED, _UNORDERED = range(2)
 _CHANGES = WRITE | FREE | FRESH
 _AT_END = np.iinfo(np.int32).max
@@ -237,28 +246,6 @@ def _open(lines: Lines, opened: Codes, x: int, b: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _take(entries: Codes, used: int, spare: int) -> tuple[Codes, int, int, int]:
-    """Return a place for an entry, in more room where all is taken."""
-    if spare >= 0:
-        return entries, used, entries[spare, _NEXT], spare
-    if used == len(entries):
-        more = np.empty((2 * len(entries), 4), np.int32)
-        more[:used] = entries
-        entries = more
-    return entries, used + 1, spare, used
-
-
-@njit(cache=True, nogil=True)
-def _let_go(entries: Codes, first: int, spare: int) -> int:
-    """Let go of a cell's entries; returns the first spare one."""
-    while first >= 0:
-        entry, first = first, entries[first, _NEXT]
-        entries[entry, _NEXT] = spare
-        spare = entry
-    return spare
-
-
-@njit(cache=True, nogil=True)
 def _ask_wild(lines: Lines, asked: Asked, last: Codes, done: Codes, b: int, place: int) -> int:  # noqa: PLR0917
     """Ask for the last wild item of each chain; what a chain's item is after, the next one is after too."""
     mine, is_plain = lines.full[3][b], lines.full[5][b] == lines.full[4][b] - 1
@@ -288,7 +275,7 @@ def _is_settled(  # noqa: PLR0917 - columns of two tables
             is_known = x < 0 or x == b or (h >= 0 and assured[h, chain[x]] >= position[x])
             if not is_known and not before_items(reduced, streams, chains, x, b):
                 return False
-            entry = entries[entry, _NEXT]
+            entry = entries[entry, NEXT]
     return True
 
 
@@ -302,11 +289,11 @@ def _ask_cells(  # noqa: PLR0917 - one state machine
     for cell in range(cells[0], cells[1]):
         entry = head[cell]
         while entry >= 0:
-            x = entries[entry, _ANY] if mode & _CHANGES else entries[entry, _WRITTEN]
+            x = entries[entry, ANY] if mode & _CHANGES else entries[entry, WRITTEN]
             if x >= 0 and _ask(lines, asked, x, b, place) == _UNORDERED and mode != FRESH:
                 found = _UNORDERED
                 _open(lines, asked.opened, x, b)
-            entry = entries[entry, _NEXT]
+            entry = entries[entry, NEXT]
     return found
 
 
@@ -323,18 +310,18 @@ def _enter(  # noqa: PLR0917 - one state machine
     b, mode, mine = access
     used, spare = room
     if mode & _CHANGES and is_ordered:
-        spare = _let_go(entries, head[cell], spare)
+        spare = spare_entries(entries, head[cell], spare)
         head[cell] = -1
     own = head[cell]
-    while own >= 0 and entries[own, _CHAIN] != mine:
-        own = entries[own, _NEXT]
+    while own >= 0 and entries[own, CHAIN] != mine:
+        own = entries[own, NEXT]
     if own < 0:
-        entries, used, spare, own = _take(entries, used, spare)
-        entries[own, _CHAIN], entries[own, _WRITTEN], entries[own, _NEXT] = mine, -1, head[cell]
+        entries, used, spare, own = take_entry(entries, used, spare)
+        entries[own, CHAIN], entries[own, WRITTEN], entries[own, NEXT] = mine, -1, head[cell]
         head[cell] = own
-    entries[own, _ANY] = b
+    entries[own, ANY] = b
     if mode & _CHANGES:
-        entries[own, _WRITTEN] = b
+        entries[own, WRITTEN] = b
     return entries, used, spare
 
 
@@ -383,7 +370,7 @@ def find_needs(  # noqa: PLR0917 - one state machine
         if len(last_wild) and b != before:
             is_hidden = _ask_wild(lines, asked, last_wild, done, b, place) == _UNORDERED
         before, is_unordered = b, is_hidden or mode == WILD
-        column = _ANY if mode & _CHANGES else _WRITTEN
+        column = ANY if mode & _CHANGES else WRITTEN
         if not _is_settled(reduced, streams, chains, asked.assured, entries, head, bounds, column, b):
             is_unordered |= _ask_cells(lines, asked, entries, head, bounds, mode, b, place) == _UNORDERED
         if is_unordered and mode != FRESH:
@@ -400,7 +387,7 @@ def find_needs(  # noqa: PLR0917 - one state machine
         is_ordered = not is_unordered or mode == FRESH
         for cell in range(bounds[0], bounds[1]):
             if mode == FRESH and mine >= streams:  # nothing on the device has to wait for it
-                spare = _let_go(entries, head[cell], spare)
+                spare = spare_entries(entries, head[cell], spare)
                 head[cell] = -1
                 continue
             access = (b, mode, mine)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from overlane.analysis.rows.naming import Rows
+from overlane.analysis.rows.naming import Row, Rows, op_name
 
 if TYPE_CHECKING:
     from overlane.analysis.study import Study
+    from overlane.trace import Trace
 
-__all__ = ["held_by_syncs", "redundant_counts", "redundant_rows"]
+__all__ = ["held_by_syncs", "redundant_counts", "redundant_rows", "redundant_words"]
 
 
 def redundant_rows(study: Study) -> Rows:
@@ -31,6 +32,18 @@ def redundant_rows(study: Study) -> Rows:
                 | {"thread_id": thread, "stream_id": stream}
             )
     return rows
+
+
+def redundant_words(trace: Trace, row: Row) -> Row:
+    """Return a redundant wait as report and page show it: what it waits for, and what had told of that."""
+    known = f"{row['known_table']} {row['known_row']}" if row["known_table"] else "its stream's order"
+    return {
+        "wait": f"{row['kind'].replace('_', ' ')} ({row['sync_id']})",
+        "certainty": row["certainty"],
+        "op": op_name(trace, row["op_id"]),
+        "known": known,
+        "call_ns": None if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
+    }
 
 
 def held_by_syncs(study: Study) -> dict[int, int]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from overlane.analysis.rows.hazards import hazard_counts, hazard_rows
 from overlane.analysis.rows.naming import op_name
-from overlane.analysis.rows.needless import redundant_counts, redundant_rows
+from overlane.analysis.rows.needless import redundant_counts, redundant_rows, redundant_words
 from overlane.analysis.rows.over_strong import checked_words, over_strong_counts, over_strong_rows
 from overlane.commands.report.section import Block, Columns, Rows, Section, Table, ns, plain
 
@@ -63,18 +63,7 @@ def _needless(study: Study) -> list[Block]:
     rows = redundant_rows(study)
     if not rows:
         return []
-    lines = [
-        {
-            "wait": f"{row['kind'].replace('_', ' ')} ({row['sync_id']})",
-            "certainty": row["certainty"],
-            "op": op_name(study.trace, row["op_id"]),
-            "known": f"{row['known_table']} {row['known_row']}"
-            if row["known_table"]
-            else "its stream's order",
-            "call_ns": None if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
-        }
-        for row in rows
-    ]
+    lines = [redundant_words(study.trace, row) for row in rows]
     text = (
         "1 wait guarantees nothing: what it waits for is over anyway, by what stands beside it. It can go"
         if len(rows) == 1

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from overlane.analysis.rows.hazards import hazard_counts, hazard_rows, hazard_sides
 from overlane.analysis.rows.naming import op_name
-from overlane.analysis.rows.needless import redundant_counts, redundant_rows
+from overlane.analysis.rows.needless import redundant_counts, redundant_rows, redundant_words
 from overlane.analysis.rows.over_strong import checked_words, over_strong_counts, over_strong_rows
 from overlane.errors import OverlaneError
 from overlane.figures.units import format_bytes, format_count
@@ -254,7 +254,7 @@ WAIT_COLUMNS: list[Column] = [
     column("certainty", "certainty", width=92),
     column("op", "last waits for", width=220, grows=True),
     column("known", "over anyway by", width=170, grows=True, note="what had told that it is over"),
-    column("call", "call", form="ns", width=100),
+    column("call_ns", "call", form="ns", width=100),
 ]
 
 
@@ -300,17 +300,7 @@ def _redundant(found: dict[str, Any], scene: Scene) -> list[Component]:
     if not rows:
         return []
     lines = [
-        {
-            "wait": f"{row['kind'].replace('_', ' ')} ({row['sync_id']})",
-            "certainty": row["certainty"],
-            "op": op_name(scene.trace, row["op_id"]),
-            "known": f"{row['known_table']} {row['known_row']}"
-            if row["known_table"]
-            else "its stream's order",
-            "call": None if row["end_ns"] is None else row["end_ns"] - row["start_ns"],
-            "href": scene.row_href("syncs", row["sync_id"]),
-        }
-        for row in rows
+        redundant_words(scene.trace, row) | {"href": scene.row_href("syncs", row["sync_id"])} for row in rows
     ]
     more = found["redundant_left_out"]
     words = (
