@@ -86,7 +86,7 @@ def missing_edge(bars: Sequence[Bar], edge: tuple[Bar, Bar] | None, *, theme: Th
             y=lanes.index(bar.lane),
             text=f"{'first' if number == 0 else 'second'}: {escape(_short(bar.name))}",
             showarrow=False,
-            yshift=-21 if bar == below else 21,
+            yshift=-21 if below and (bar.lane, bar.start_ns) == (below.lane, below.start_ns) else 21,
             font={"size": 11, "color": text},
         )
     if edge is not None:
